@@ -63,10 +63,12 @@ KUEUE_MANAGED: Final = "kueue.x-k8s.io/managed"
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 NODES_GROUP: Final = "system:nodes"
-DAEMONSET_REQUESTERS: Final = frozenset({
-    "system:serviceaccount:kube-system:daemon-set-controller",
-    "system:kube-controller-manager",
-})
+DAEMONSET_REQUESTERS: Final = frozenset(
+    {
+        "system:serviceaccount:kube-system:daemon-set-controller",
+        "system:kube-controller-manager",
+    }
+)
 
 # --- Kubernetes' own keys ------------------------------------------------------------------------------------
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
@@ -76,7 +78,7 @@ API_APPROVED: Final = "api-approved.kubernetes.io"
 
 # --- leader election, certificates, webhook configurations ---------------------------------------------------
 LEASE_NAME: Final = "ganggate-gatekeeper"
-CERT_SECRET: Final = "ganggate-webhook-tls"
+CERT_SECRET: Final = "ganggate-webhook-tls"  # noqa: S105 -- the name of a Secret, not a secret
 WEBHOOK_SERVICE: Final = "ganggate-webhook"
 MUTATING_CONFIG: Final = "ganggate"
 VALIDATING_CONFIG: Final = "ganggate"

@@ -1,0 +1,59 @@
+"""batch/v1 Job, plain and Indexed: one group per Job, also for the Jobs of a CronJob.
+
+Size: min(parallelism, completions still to come). Indexes that succeeded or failed for good never come back
+(https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index). May know objects.
+"""
+
+from policy.rules.membership.family import Family, Owner, Size
+from policy.rules.objects import Job, PodTemplate
+
+
+def size(owner: Owner) -> Size:
+    job = _job(owner)
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    remaining = _remaining(job)
+    if remaining is None:
+        return Size(parallelism, parallelism, "spec.parallelism")
+    count = min(parallelism, remaining)
+    return Size(count, count, "min(spec.parallelism, completions still to come)")
+
+
+def _remaining(job: Job) -> int | None:
+    """Completions still to come; None for a work queue, whose end only its pods know."""
+    if job.spec.completions is None:
+        return 0 if job.status.succeeded else None
+    if job.spec.completion_mode == "Indexed":
+        gone = count_indexes(job.status.completed_indexes) + count_indexes(job.status.failed_indexes or "")
+        return max(0, job.spec.completions - gone)
+    return max(0, job.spec.completions - job.status.succeeded)
+
+
+def count_indexes(text: str) -> int:
+    """Members of an index list as Job status writes it: "1,3-5,7" has five."""
+    return sum(_span(part) for part in text.split(",") if part)
+
+
+def _span(part: str) -> int:
+    first, _, last = part.partition("-")
+    return int(last) - int(first) + 1 if last else 1
+
+
+def template(owner: Owner) -> PodTemplate:
+    return owner.spec.template
+
+
+def over(owner: Owner) -> bool:
+    return any(c.type in ("Complete", "Failed") and c.status == "True" for c in _job(owner).status.conditions)
+
+
+def held(owner: Owner) -> bool:
+    return bool(_job(owner).spec.suspend)
+
+
+def _job(owner: Owner) -> Job:
+    if not isinstance(owner, Job):
+        raise TypeError(f"expected a Job, got {type(owner).__name__}")
+    return owner
+
+
+FAMILY = Family("batch", "Job", makes_groups=True, size=size, template=template, over=over, held=held)
