@@ -1,8 +1,8 @@
 """Which group and queue a pod names, as far as the pod itself tells.
 
 Given names first, then the controller; the first match wins and two given names must agree. Sizes, queues of
-PodGroups and whether the named object exists are questions for the gatekeeper; the webhook asks only what is here, since at
-mutation time a pod has neither uid nor generated name. May know names, objects and the families.
+PodGroups and whether the named object exists are questions for the gatekeeper; the webhook asks only what is here,
+since at mutation time a pod has neither uid nor generated name. May know names, objects and the families.
 """
 
 from typing import Final
