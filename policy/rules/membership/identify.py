@@ -73,9 +73,7 @@ def _is_ours(pod: Pod, name: str) -> bool:
     if not name.startswith(names.OWN_PODGROUP_PREFIX):
         return False
     if pod.metadata.controller is None:
-        raise ReservedNameError(
-            f"PodGroup names starting with {names.OWN_PODGROUP_PREFIX!r} are ganggate's: {name!r}"
-        )
+        raise ReservedNameError(f"PodGroup names starting with {names.OWN_PODGROUP_PREFIX!r} are ganggate's: {name!r}")
     return True
 
 

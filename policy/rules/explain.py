@@ -1,0 +1,139 @@
+"""What is short -> one line with numbers, as a person reads it in `kubectl describe`.
+
+Count, rank, then word: the limiter first, then the need, then what is free. The texts carry what helps where something
+does. May know the model and the shortages of the questions; decides nothing.
+"""
+
+from policy import names
+from policy.rules import quantity
+from policy.rules.model import Group, Problem, Shape
+from policy.rules.namespace_quota import QuotaShort, QuotaUnstated
+from policy.rules.placement import NodesShort
+from policy.rules.queue_capacity import CapabilityShort
+
+_MOST_REASONS = 5  # kinds of node named in one message; the rest are counted together
+
+Reason = names.Reason
+Told = tuple[Reason, str, str, dict[str, int]]  # reason, limiter, message, numbers
+
+
+def forming(group: Group) -> Told:
+    have, need = len(group.members), group.minimum
+    text = f"{have} of {need} pods exist; waiting for {need - have} more ({group.source})"
+    if group.leaving:
+        text += f"; {group.leaving} terminating do not count"
+    return Reason.FORMING, "members", text, _members(group)
+
+
+def quota(group: Group, short: QuotaShort) -> Told:
+    resource = short.key.removeprefix("requests.").removeprefix("limits.")
+    need, free, hard = (quantity.text(n, resource) for n in (short.need, short.free, short.hard))
+    what = f"the {short.missing} missing need {need} {short.key}"
+    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
+    if short.never:
+        text = f"can never fit: {what}, quota {short.quota} allows {hard} in all; it starts by itself if that is raised"
+        return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, numbers
+    text = f"{len(group.members)} of {group.minimum} created; {what}, quota {short.quota} has {free} of {hard} left"
+    if short.promised:
+        text += f" ({quantity.text(short.promised, resource)} promised to groups ahead)"
+    return Reason.NAMESPACE_QUOTA_SHORT, f"quota/{short.quota}/{short.key}", text, numbers
+
+
+def unstated(group: Group, short: QuotaUnstated) -> Told:
+    text = (
+        f"quota {short.quota} demands that every container states {short.key}; the pods do not, so waiting won't help"
+    )
+    return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, _members(group)
+
+
+def capability(group: Group, short: CapabilityShort) -> Told:
+    need, free, limit = (quantity.text(n, short.resource) for n in (short.need, short.free, short.capability))
+    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "capabilityNano": short.capability}
+    limiter = f"queue/{short.queue}/{short.resource}"
+    what = f"{group.need} pods need {need} {short.resource}"
+    if short.never:
+        text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
+        return Reason.NEVER_FITS, limiter, text, numbers
+    return Reason.QUEUE_CAPABILITY_SHORT, limiter, f"{what}, queue {short.queue} has {free} of {limit} left", numbers
+
+
+def nodes(group: Group, short: NodesShort) -> Told:
+    numbers = _members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
+    each = f"{short.wanted} pods need {request_text(short.shape)} each"
+    seen = reasons_text(short.reasons)
+    if short.never:
+        text = f"can never fit: {each}, and no node could take even one were it empty: {seen}"
+        return Reason.NEVER_FITS, "nodes", text, numbers
+    text = f"{each}: {short.fit} fit; {seen}"
+    if short.empty_fit < short.wanted:
+        text += f"; even with all nodes empty only {short.empty_fit} would fit"
+    return Reason.NODES_SHORT, "nodes", text, numbers
+
+
+def problem(group: Group, found: Problem) -> Told:
+    return found.reason, "", found.message, _members(group)
+
+
+def too_large(group: Group) -> Told:
+    text = f"can never fit: minMember is {group.minimum}, but only {group.possible} pods will ever be made"
+    text += f" ({group.source})"
+    return Reason.NEVER_FITS, "minMember", text, _members(group) | {"possible": group.possible or 0}
+
+
+def foreign_gates(group: Group) -> Told:
+    gates = sorted({gate for member in group.members for gate in member.foreign_gates})
+    held = sum(1 for member in group.members if member.foreign_gates)
+    text = f"fits, but {held} pods are held by gates that are not ours: {', '.join(gates)}; ours is lifted last"
+    return Reason.FOREIGN_GATE, ",".join(gates), text, _members(group) | {"held": held}
+
+
+def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...]) -> Told:
+    text = (
+        f"{lifting} of {len(group.members)} pods (minMember {group.need}) fit: lifting their gates, queue {group.queue}"
+    )
+    if pinned:
+        text += f", placed on {pinned} node{'s' * (pinned > 1)}"
+    if unverified:
+        text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
+    return Reason.ADMITTED, "", text, _members(group) | {"lifting": lifting, "nodes": pinned}
+
+
+def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
+    numbers = _members(group) | {"lifted": lifted, "bound": bound}
+    text = f"{lifted} of {group.need} pods lifted, {bound} bound"
+    if late is not None:
+        return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
+    return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers
+
+
+def released(group: Group) -> Told:
+    text = f"namespace {group.identity.namespace} asks for no gangs any more: {len(group.gated)} gates lifted"
+    return Reason.RELEASED, "", text, _members(group)
+
+
+def too_many(group: Group, limit: int) -> Told:
+    text = (
+        f"{limit} groups of namespace {group.identity.namespace} wait already; this one is judged when one has started"
+    )
+    return Reason.TOO_MANY_GROUPS, "groups", text, _members(group) | {"limit": limit}
+
+
+def request_text(shape: Shape) -> str:
+    """What one pod asks for, extended resources first, and where."""
+    amounts = sorted(shape.requests.items(), key=lambda item: ("/" not in item[0], item[0]))
+    text = ", ".join(f"{quantity.text(a, n)} {n}" for n, a in amounts if a) or "a place"
+    where = [f"{k}={v}" for k, v in sorted(shape.node_selector.items())]
+    return f"{text} with {', '.join(where)}" if where else text
+
+
+def reasons_text(reasons: dict[str, int]) -> str:
+    """Nodes by reason, most frequent first; reasons comes ranked."""
+    ranked = list(reasons.items())
+    parts = [f"{count} nodes {why}" if i == 0 else f"{count} {why}" for i, (why, count) in enumerate(ranked)]
+    shown = parts[:_MOST_REASONS]
+    rest = sum(count for _, count in ranked[_MOST_REASONS:])
+    return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])]) or "there are no nodes"
+
+
+def _members(group: Group) -> dict[str, int]:
+    return {"present": len(group.members), "minMember": group.need, "missing": group.missing}

@@ -1,0 +1,216 @@
+"""From one Kubernetes object to the facts that decisions use: run once per object, when the watch delivers it.
+
+Everything here is total: an object that cannot be read becomes facts with a `problem`, so that one bad object makes
+only its own groups wait. May know objects, quantities, membership and the model; sees one object at a time.
+"""
+
+import datetime as dt
+from collections.abc import Callable
+
+import msgspec
+
+from policy import names
+from policy.rules import quantity, resources
+from policy.rules.membership.family import Family, Owner
+from policy.rules.membership.identify import identify, named_queue
+from policy.rules.membership.identity import DisagreementError, Identity, ReservedNameError
+from policy.rules.model import (
+    Lifted,
+    NamespaceFacts,
+    NodeFacts,
+    OwnerFacts,
+    PodFacts,
+    PodGroupFacts,
+    QueueFacts,
+    QuotaFacts,
+    ScopeFact,
+)
+from policy.rules.objects import Namespace, Node, ObjectMeta, Pod, PodGroup, Quantities, Queue, ResourceQuota
+from policy.rules.shape import shape_of, single_node
+
+
+def epoch(stamp: str | None) -> float:
+    """Seconds since the epoch of an RFC 3339 time; 0 for none."""
+    return dt.datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+
+
+def pod(item: Pod) -> PodFacts:
+    meta, spec = item.metadata, item.spec
+    identity, queue, problem = _membership(item)
+    owner = meta.controller
+    gates = tuple(g.name for g in spec.scheduling_gates)
+    return PodFacts(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        shape=shape_of(item),
+        created=epoch(meta.creation_timestamp),
+        phase=item.status.phase,
+        node=spec.node_name,
+        gated=names.GATE in gates,
+        foreign_gates=tuple(g for g in gates if g != names.GATE),
+        deleted=_gone_at(meta),
+        group=identity,
+        problem=problem,
+        owner=owner.uid if owner else "",
+        role=meta.annotation(names.TASK_SPEC) or meta.label(names.TASK_SPEC) or "",
+        index=_index(meta),
+        labels=meta.labels or {},
+        queue=queue,
+        lifted=_lifted(meta),
+        pin=single_node(item),
+        task_min=_natural(meta.label(names.COSCHEDULING_LITE_MIN)) or 0,
+    )
+
+
+def _membership(item: Pod) -> tuple[Identity | None, str, str]:
+    """Group, queue, and why neither can be told."""
+    try:
+        queue = named_queue(item)
+        return identify(item, item.metadata.namespace), queue.name if queue else "", ""
+    except (DisagreementError, ReservedNameError) as error:
+        return None, "", str(error)
+
+
+def _gone_at(meta: ObjectMeta) -> float | None:
+    if meta.deletion_timestamp is None:
+        return None
+    return epoch(meta.deletion_timestamp) + (meta.deletion_grace_period_seconds or 0)
+
+
+def _index(meta: ObjectMeta) -> int:
+    found = _natural(meta.annotation(names.COMPLETION_INDEX) or meta.label(names.COMPLETION_INDEX))
+    return -1 if found is None else found
+
+
+def _natural(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _lifted(meta: ObjectMeta) -> Lifted | None:
+    text = meta.annotation(names.ANNOTATION_LIFTED)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Lifted)
+    except msgspec.MsgspecError:
+        return Lifted(min=1, at=0.0)  # admission lets only our own writes through: a broken one still marks a start
+
+
+def node(item: Node) -> NodeFacts:
+    ready = next((c.status for c in item.status.conditions if c.type == "Ready"), "True")
+    return NodeFacts(
+        name=item.metadata.name,
+        allocatable=_tolerant(item.status.allocatable),
+        labels=item.metadata.labels or {},
+        taints=item.spec.taints,
+        cordoned=item.spec.unschedulable,
+        ready=ready == "True",
+    )
+
+
+def _tolerant(amounts: Quantities | None) -> dict[str, int]:
+    """Amounts that parse; one that does not is no capacity."""
+    found: dict[str, int] = {}
+    for name, amount in (amounts or {}).items():
+        try:
+            found[name] = quantity.parse(amount)
+        except quantity.QuantityError:
+            continue
+    return found
+
+
+def namespace(item: Namespace) -> NamespaceFacts:
+    listed = item.metadata.annotation(names.ANNOTATION_QUEUES) or ""
+    return NamespaceFacts(
+        name=item.metadata.name,
+        policy=item.metadata.label(names.NAMESPACE_POLICY) or "",
+        queues=tuple(q for q in (part.strip() for part in listed.split(",")) if q),
+        deleted=item.metadata.deletion_timestamp is not None,
+    )
+
+
+def quota(item: ResourceQuota) -> QuotaFacts:
+    spec, status = item.spec, item.status
+    requirements = spec.scope_selector.match_expressions if spec.scope_selector else ()
+    scopes = tuple(ScopeFact(s) for s in spec.scopes)
+    scopes += tuple(ScopeFact(r.scope_name, r.operator, r.values) for r in requirements)
+    return QuotaFacts(
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        hard=_tolerant(status.hard),
+        used=_tolerant(status.used),
+        scopes=scopes,
+    )
+
+
+def queue(item: Queue) -> QueueFacts:
+    try:
+        capability, problem = resources.read(item.spec.capability), ""
+    except quantity.QuantityError as error:
+        capability, problem = {}, f"spec.capability: {error}"
+    return QueueFacts(
+        name=item.metadata.name,
+        capability=capability,
+        parent=item.spec.parent,
+        state=item.status.state,
+        problem=problem,
+    )
+
+
+def podgroup(item: PodGroup) -> PodGroupFacts:
+    spec, meta = item.spec, item.metadata
+    controller = meta.controller
+    problem = f"spec.minMember is {spec.min_member}: it must be 1 or more" if spec.min_member < 0 else ""
+    return PodGroupFacts(
+        api=item.api_version.rpartition("/")[0],
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        created=epoch(meta.creation_timestamp),
+        min_member=max(1, spec.min_member),
+        queue=spec.queue,
+        priority_class=spec.priority_class_name,
+        controller=controller.uid if controller else "",
+        ours=meta.label(names.LABEL_MANAGED) == names.MANAGER,
+        problem=problem,
+    )
+
+
+def owner(family: Family) -> Callable[[Owner], OwnerFacts]:
+    """The reader of one family's objects."""
+    return lambda item: _owner(family, item)
+
+
+def _owner(family: Family, item: Owner) -> OwnerFacts:
+    meta = item.metadata
+    template = family.template(item)
+    member = Pod(metadata=template.metadata, spec=template.spec)
+    identity, queue_name, problem = _membership(member)
+    minimum, complaint = _min_member(meta)
+    return OwnerFacts(
+        kind=family.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        api_version=f"{family.group}/v1",
+        created=epoch(meta.creation_timestamp),
+        size=family.size(item),
+        shape=shape_of(member),
+        queue=queue_name,
+        min_member=minimum,
+        over=family.over(item) or meta.deletion_timestamp is not None,
+        held=family.held(item),
+        names_group=identity.name if identity else "",
+        problem=problem or complaint,
+    )
+
+
+def _min_member(meta: ObjectMeta) -> tuple[int | None, str]:
+    text = meta.annotation(names.GROUP_MIN_MEMBER)
+    if text is None:
+        return None, ""
+    value = _natural(text)
+    if not value:
+        return None, f"annotation {names.GROUP_MIN_MEMBER} is {text!r}: it must be a whole number from 1"
+    return value, ""

@@ -1,0 +1,80 @@
+"""A lift as a plan of safe writes: which patches, in which order, and what each leaves behind.
+
+The generator yields the next write; the shell carries it out, conditionally, and on any failure stops and lets the
+next pass re-derive the rest from what the cluster shows. Every interrupted prefix is a state that decide() finishes:
+before the first patch nothing is lifted and the group is judged anew; after it, the annotation of the lifted members
+carries the frozen minMember. Patches are strategic merges keyed by name and conditional on the uid, so that neither a
+gate of somebody else nor a pod of the same name but another life is touched. May know the model and names.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from policy import names
+from policy.rules.grouping import own_podgroup
+from policy.rules.membership.identity import LITE, NATIVE, POD
+from policy.rules.model import Decision, Group, Lifted, PodFacts
+from policy.rules.objects import NodeSelectorTerm, SelectorRequirement
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Tell the PodGroup before the first gate goes. A report, never an input."""
+
+    group: str
+
+
+class LiftPatch(msgspec.Struct, frozen=True):
+    """Remove our gate from one pod and pin it, in one strategic merge patch."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    body: bytes
+
+
+Write = Report | LiftPatch
+
+
+def plan(group: Group, decision: Decision, now: float, *, pin: bool = True) -> Iterator[Write]:
+    """The writes of one decision, the report first, then members in their order of release."""
+    yield Report(group.key)
+    lifted = Lifted(min=decision.need, at=now)
+    for member in group.members:
+        if member.uid in decision.places:
+            node = decision.places[member.uid] if pin else ""
+            yield LiftPatch(member.namespace, member.name, member.uid, node, body(group, member, lifted, node))
+
+
+def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:
+    """The patch: uid as precondition, annotations, our gate deleted by name, the pin where there is a node."""
+    spec: dict[str, object] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
+    if node:
+        required = {"nodeSelectorTerms": [msgspec.to_builtins(t) for t in pinned_terms(member, node)]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    metadata = {"uid": member.uid, "annotations": annotations(group, lifted)}
+    return msgspec.json.encode({"metadata": metadata, "spec": spec})
+
+
+def annotations(group: Group, lifted: Lifted) -> dict[str, str]:
+    """The frozen terms, and the names of group and queue as other tools look for them."""
+    found = {names.ANNOTATION_LIFTED: msgspec.json.encode(lifted).decode(), names.QUEUE_NAME: group.queue}
+    name = podgroup_name(group)
+    if name:
+        found[names.GROUP_NAME] = name
+    return found
+
+
+def podgroup_name(group: Group) -> str:
+    """The PodGroup that stands for the group; "" for a pod alone or a group that never has an object."""
+    if group.identity.kind in (POD, NATIVE, LITE):
+        return ""
+    return own_podgroup(group.identity.uid) if group.identity.uid else group.identity.name
+
+
+def pinned_terms(member: PodFacts, node: str) -> tuple[NodeSelectorTerm, ...]:
+    """The node, added to every required term that the pod has: a gated pod's terms may only be narrowed (KEP-3838)."""
+    here = SelectorRequirement("metadata.name", "In", (node,))
+    terms = member.shape.node_terms or (NodeSelectorTerm(),)
+    return tuple(NodeSelectorTerm(t.match_expressions, (*t.match_fields, here)) for t in terms)

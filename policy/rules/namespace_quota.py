@@ -1,0 +1,139 @@
+"""Whether the namespace's ResourceQuota takes the members that do not exist yet.
+
+Kubernetes charges a pod when it is created, gated or not: members that exist are paid for, and counting them again
+would hold their group for ever. Headroom is status.hard less the larger of status.used (it lags downwards and leaks
+upwards) and our own count, less what groups ahead are promised.
+Rules: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go. May know the model; decides nothing about order.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from policy.rules.model import PodFacts, QuotaFacts, Resources, ScopeFact, Shape
+from policy.rules.quantity import NANO
+
+_UNDER_BOTH_NAMES = ("cpu", "memory", "ephemeral-storage")
+_LIMITED = ("cpu", "memory", "ephemeral-storage")
+
+
+class QuotaShort(msgspec.Struct, frozen=True):
+    """One quota key that the missing members do not fit into. Amounts in nano units."""
+
+    quota: str
+    key: str
+    need: int
+    hard: int
+    taken: int
+    promised: int
+    missing: int
+    whole: int = 0  # what the whole group charges, members that exist included
+
+    @property
+    def free(self) -> int:
+        return max(0, self.hard - self.taken - self.promised)
+
+    @property
+    def never(self) -> bool:
+        """Even an empty quota would not do."""
+        return max(self.need, self.whole) > self.hard
+
+
+class QuotaUnstated(msgspec.Struct, frozen=True):
+    """The quota demands an amount that the pod does not state: no shortage, no waiting helps."""
+
+    quota: str
+    key: str
+
+
+def cost(shape: Shape) -> Resources:
+    """What one pod of this shape charges, under every key that a quota may list."""
+    charged: Resources = {"pods": NANO, "count/pods": NANO}
+    for name, amount in shape.requests.items():
+        charged[f"requests.{name}"] = amount
+        if name in _UNDER_BOTH_NAMES or name.startswith("hugepages-"):
+            charged[name] = amount
+    for name, amount in shape.limits.items():
+        if name in _LIMITED:
+            charged[f"limits.{name}"] = amount
+    return charged
+
+
+def matches(quota: QuotaFacts, shape: Shape) -> bool:
+    """A quota applies when all its scopes do."""
+    return all(_in_scope(scope, shape) for scope in quota.scopes)
+
+
+def _in_scope(scope: ScopeFact, shape: Shape) -> bool:
+    match scope.name:
+        case "Terminating":
+            return shape.terminating
+        case "NotTerminating":
+            return not shape.terminating
+        case "BestEffort":
+            return best_effort(shape)
+        case "NotBestEffort":
+            return not best_effort(shape)
+        case "PriorityClass":
+            return _priority_in_scope(scope, shape.priority_class)
+        case "CrossNamespacePodAffinity":
+            return shape.cross_namespace
+        case _:
+            return False  # scopes of other kinds of object, such as VolumeAttributesClass
+
+
+def _priority_in_scope(scope: ScopeFact, name: str) -> bool:
+    match scope.operator:
+        case "In":
+            return name in scope.values
+        case "NotIn":
+            return name not in scope.values
+        case "DoesNotExist":
+            return not name
+        case _:
+            return bool(name)
+
+
+def best_effort(shape: Shape) -> bool:
+    """The QoS class BestEffort: neither cpu nor memory is asked for or limited."""
+    return not any(amounts.get(name) for amounts in (shape.requests, shape.limits) for name in ("cpu", "memory"))
+
+
+def counted(quota: QuotaFacts, pods: Iterable[PodFacts], now: float) -> Resources:
+    """Our own count of what the quota's namespace charges now; pods are those of the namespace."""
+    found: Resources = dict.fromkeys(quota.hard, 0)
+    for pod in pods:
+        if not matches(quota, pod.shape):
+            continue
+        charged = cost(pod.shape) if still_charged(pod, now) else {"count/pods": NANO}
+        for key, amount in charged.items():
+            if key in found:
+                found[key] += amount
+    return found
+
+
+def still_charged(pod: PodFacts, now: float) -> bool:
+    """Charged until it has finished, or until its grace period is over even if the object is still there."""
+    return not pod.over and (pod.deleted is None or pod.deleted > now)
+
+
+def shortage(
+    quota: QuotaFacts, shape: Shape, missing: int, count: Mapping[str, int], promised: Mapping[str, int]
+) -> QuotaShort | QuotaUnstated | None:
+    """The first key, in the order of names, that cannot take `missing` more pods of this shape."""
+    if missing <= 0 or not matches(quota, shape):
+        return None
+    charged = cost(shape)
+    for key in sorted(quota.hard):
+        if _demands(key, shape):
+            return QuotaUnstated(quota.name, key)
+        need = charged.get(key, 0) * missing
+        taken = max(quota.used.get(key, 0), count.get(key, 0))
+        if need and taken + promised.get(key, 0) + need > quota.hard[key]:
+            return QuotaShort(quota.name, key, need, quota.hard[key], taken, promised.get(key, 0), missing)
+    return None
+
+
+def _demands(key: str, shape: Shape) -> bool:
+    full = key if key.startswith("limits.") else f"requests.{key.removeprefix('requests.')}"
+    return full in shape.unstated

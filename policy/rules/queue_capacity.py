@@ -1,0 +1,88 @@
+"""Whether the queue's capability, and that of every ancestor, takes the group.
+
+Volcano's Queue as its users know it: only requested resources are compared; cpu and memory that are absent or zero in
+the capability are unlimited, an extended resource that is absent is unlimited too, an explicit zero is none.
+May know the model; `default` and `root` exist and are unlimited where nobody wrote them.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from policy import names
+from policy.rules.model import Problem, QueueFacts, Resources
+
+_DEPTH = 32  # ancestors; deeper is taken for a cycle
+_ZERO_IS_UNLIMITED = ("cpu", "memory")
+
+
+class CapabilityShort(msgspec.Struct, frozen=True):
+    """One resource of one queue (the group's or an ancestor) that the group does not fit into; nano units."""
+
+    queue: str
+    resource: str
+    need: int
+    capability: int
+    allocated: int
+
+    @property
+    def free(self) -> int:
+        return max(0, self.capability - self.allocated)
+
+    @property
+    def never(self) -> bool:
+        return self.need > self.capability
+
+
+def chain(queues: Mapping[str, QueueFacts], name: str) -> Iterator[QueueFacts]:
+    """The queue and its ancestors; ends at the root, at a parent that does not exist, or at a cycle."""
+    seen: set[str] = set()
+    while name and name not in seen and len(seen) < _DEPTH:
+        seen.add(name)
+        queue = queues.get(name) or QueueFacts(name=name)
+        yield queue
+        name = queue.parent
+
+
+def problem(queues: Mapping[str, QueueFacts], name: str, allowed: tuple[str, ...]) -> Problem | None:
+    """Why the queue cannot admit anything: not allowed, missing, closed, or itself wrong."""
+    if allowed and name not in allowed:
+        return Problem(
+            names.Reason.QUEUE_NOT_ALLOWED,
+            f"queue {name!r} is not one that this namespace may use: {', '.join(allowed)}",
+        )
+    if name not in queues and name not in (names.DEFAULT_QUEUE, names.ROOT_QUEUE):
+        return Problem(names.Reason.QUEUE_MISSING, f"queue {name!r} does not exist; it starts when it is created")
+    for queue in chain(queues, name):
+        if queue.state not in ("", "Open"):
+            return Problem(names.Reason.QUEUE_CLOSED, f"queue {queue.name!r} is {queue.state}")
+        if queue.problem:
+            return Problem(names.Reason.QUEUE_CLOSED, f"queue {queue.name!r}: {queue.problem}")
+    return None
+
+
+def shortage(
+    queues: Mapping[str, QueueFacts], name: str, need: Resources, allocated: Mapping[str, Resources]
+) -> CapabilityShort | None:
+    """The first level, from the queue upwards, whose capability cannot take the need beside what is allocated."""
+    for queue in chain(queues, name):
+        taken = allocated.get(queue.name, {})
+        for resource in sorted(need):
+            capability = limit(queue, resource)
+            if need[resource] and capability is not None and taken.get(resource, 0) + need[resource] > capability:
+                return CapabilityShort(queue.name, resource, need[resource], capability, taken.get(resource, 0))
+    return None
+
+
+def limit(queue: QueueFacts, resource: str) -> int | None:
+    """The capability for one resource, None for unlimited."""
+    found = queue.capability.get(resource)
+    return None if found == 0 and resource in _ZERO_IS_UNLIMITED else found
+
+
+def charge(queues: Mapping[str, QueueFacts], name: str, need: Resources, allocated: dict[str, Resources]) -> None:
+    """Book the need at the queue and every ancestor."""
+    for queue in chain(queues, name):
+        book = allocated.setdefault(queue.name, {})
+        for resource, amount in need.items():
+            book[resource] = book.get(resource, 0) + amount
