@@ -1,0 +1,63 @@
+"""Runs the kubectl that was built with the cluster, against one kubeconfig and nothing else."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from deploy.local.errors import LocalError
+
+TIMEOUT_SECONDS: Final = 120.0
+FIELD_MANAGER: Final = "ganggate-local"
+
+
+class KubectlError(LocalError):
+    """kubectl answered with an error; the text is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """One identity on one cluster."""
+
+    binary: Path
+    kubeconfig: Path
+    cache: Path
+
+    def __call__(self, *arguments: str, stdin: str | None = None, timeout: float = TIMEOUT_SECONDS) -> str:
+        """What `kubectl <arguments>` printed. Raises KubectlError, with its error text, unless it exits with 0."""
+        try:
+            answer = subprocess.run(
+                [str(self.binary), *arguments],
+                env=self._environment(),
+                input=stdin,
+                capture_output=True,
+                check=False,
+                text=True,
+                timeout=timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise KubectlError(f"kubectl {' '.join(arguments)}: no answer within {timeout:g} s") from None
+        if answer.returncode != 0:
+            raise KubectlError(f"kubectl {' '.join(arguments)}: {answer.stderr.strip() or answer.stdout.strip()}")
+        return answer.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """The object or list that `kubectl <arguments> -o json` answers."""
+        return json.loads(self(*arguments, "-o", "json"))
+
+    def apply(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        """Server-side apply, taking over whatever field somebody else holds."""
+        stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        flags = ("--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", "-f", "-")
+        self("apply", *flags, stdin=stdin)
+
+    def create(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        self("create", "-f", "-", stdin=stdin)
+
+    def _environment(self) -> dict[str, str]:
+        own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
+        return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | own
