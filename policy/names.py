@@ -14,6 +14,7 @@ CONTROLLER: Final = "ganggate.io/gatekeeper"  # reportingController of our event
 GATE: Final = "ganggate.io/gang"  # the scheduling gate: the only one we ever remove
 LABEL_GROUP: Final = "ganggate.io/group"  # hash of the group's identity; a hint, always recomputed
 LABEL_BINPACK: Final = "ganggate.io/binpack"  # what the preferred pod affinity of section 10 selects
+BINPACK_VALUE: Final = "true"
 ANNOTATION_LIFTED: Final = "ganggate.io/lifted"  # written by the lift patch only; guarded by admission
 
 # --- what operators of a cluster write -----------------------------------------------------------------------
@@ -61,6 +62,7 @@ REWRITTEN_SCHEDULERS: Final = frozenset({"volcano", "scheduler-plugins-scheduler
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 KUEUE_MANAGED: Final = "kueue.x-k8s.io/managed"
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+UNTOUCHED_NAMESPACES: Final = frozenset({"kube-system", SYSTEM_NAMESPACE})
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 NODES_GROUP: Final = "system:nodes"
 DAEMONSET_REQUESTERS: Final = frozenset(
