@@ -158,12 +158,13 @@ def queue(item: Queue) -> QueueFacts:
     )
 
 
-def podgroup(item: PodGroup) -> PodGroupFacts:
+def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
+    """`api` is the dialect's API group, which items of a list do not carry."""
     spec, meta = item.spec, item.metadata
     controller = meta.controller
     problem = f"spec.minMember is {spec.min_member}: it must be 1 or more" if spec.min_member < 0 else ""
     return PodGroupFacts(
-        api=item.api_version.rpartition("/")[0],
+        api=api,
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,

@@ -23,6 +23,10 @@ from policy.rules.objects import Pod
 
 _ANNOTATIONS: Final = (names.VOLCANO_PODGROUP, names.GROUP_NAME, names.VOLCANO_GROUP_NAME)
 _LABELS: Final = (names.COSCHEDULING_LABEL, names.COSCHEDULING_OLD_LABEL, names.COSCHEDULING_LITE_NAME)
+# Whatever decides the group or the queue of a pod: fixed once the pod is taken in.
+NAMING_ANNOTATIONS: Final = (*_ANNOTATIONS, names.QUEUE_NAME, names.QUEUE_NAME_LONG)
+NAMING_LABELS: Final = (*_LABELS, names.COSCHEDULING_LITE_MIN, names.QUEUE_NAME)
+_LONGEST_NAME: Final = 253  # characters of a DNS subdomain, hence of any object's name
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -60,7 +64,7 @@ def named_queue(pod: Pod) -> Named | None:
 def _given(pod: Pod) -> list[Named]:
     meta, spec = pod.metadata, pod.spec
     found = [Named(v, f"annotation {k}") for k in _ANNOTATIONS if (v := meta.annotation(k)) and not _is_ours(pod, v)]
-    found += [Named(v, f"label {k}") for k in _LABELS if (v := meta.label(k))]
+    found += [Named(v, f"label {k}") for k in _LABELS if (v := meta.label(k)) and not _is_ours(pod, v)]
     if spec.scheduling_group and spec.scheduling_group.pod_group_name:
         found.append(Named(spec.scheduling_group.pod_group_name, "field spec.schedulingGroup.podGroupName"))
     if spec.workload_ref and spec.workload_ref.name:
@@ -81,9 +85,15 @@ def _agreed(found: list[Named]) -> Named | None:
     for other in found[1:]:
         if other.name != found[0].name:
             raise DisagreementError(
-                f"{found[0].where} says {found[0].name!r} and {other.where} says {other.name!r}: give one name"
+                f"{found[0].where} says {_shown(found[0].name)} and {other.where} says {_shown(other.name)}: "
+                "give one name"
             )
     return found[0] if found else None
+
+
+def _shown(name: str) -> str:
+    """For an error's text: an annotation may hold 256 KiB, and both names must be seen."""
+    return repr(name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…")
 
 
 def _kind_of(pod: Pod, given: Named) -> str:

@@ -1,0 +1,120 @@
+"""Carries out lift plans: bounded, conditional, and stopping at the first doubt about who leads.
+
+Expect before writing: the pods of a plan are assumed lifted before the first patch (policy.gatekeeper.flights). An
+answer goes into the pod store, so the next pass decides upon our own writes; a refusal is remembered with a back-off
+and told. Decides nothing: what is left undone, the next pass re-derives.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final, Protocol
+
+import msgspec
+
+from policy.gatekeeper.cache import Store
+from policy.gatekeeper.client import STRATEGIC_MERGE_PATCH, Client
+from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.errors import ApiError
+from policy.gatekeeper.flights import Flights
+from policy.rules.lift_plan import LiftPatch, Report, Write
+from policy.rules.model import Lifted, PodFacts
+from policy.rules.objects import Pod
+
+CONCURRENCY: Final = 64  # patches at once; the API server gained nothing beyond (docs/performance.md)
+PATCH_TIMEOUT: Final = 10.0  # seconds
+FIELD_MANAGER: Final = {"fieldManager": "ganggate"}
+
+
+class Leader(Protocol):
+    def valid(self) -> bool: ...
+
+
+@dataclass
+class Lift:
+    """One plan under way."""
+
+    group: str
+    started: float  # monotonic seconds
+    patches: list[LiftPatch]
+    left: int
+    refused: list[str] = field(default_factory=list)
+    lifted: int = 0
+    ended: float = 0.0
+
+
+class Lifter:
+    """Up to `concurrency` patches at once, over all groups."""
+
+    def __init__(
+        self,
+        client: Client,
+        pods: Store[Pod, PodFacts],
+        flights: Flights,
+        leader: Leader,
+        clock: Clock,
+        *,
+        report: Callable[[str], None],
+        done: Callable[[Lift], None],
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        self._client, self._pods, self._flights, self._leader, self._clock = client, pods, flights, leader, clock
+        self._report, self._done = report, done
+        self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="lift")
+        self._lock = Lock()
+        self._under_way: set[str] = set()
+
+    def start(self, group: str, writes: list[Write], lifted: Lifted) -> bool:
+        """Begin a plan; False when one of this group is still under way."""
+        patches = [w for w in writes if isinstance(w, LiftPatch)]
+        with self._lock:
+            if group in self._under_way or not patches:
+                return False
+            self._under_way.add(group)
+        self._flights.assume(patches, lifted)
+        lift = Lift(group, self._clock.monotonic(), patches, len(patches))
+        if any(isinstance(w, Report) for w in writes):
+            self._report(group)
+        for patch in patches:
+            self._executor.submit(self._one, lift, patch)
+        return True
+
+    def under_way(self, group: str) -> bool:
+        return group in self._under_way
+
+    def close(self) -> None:
+        """Send nothing more; answers on their way are awaited."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _one(self, lift: Lift, patch: LiftPatch) -> None:
+        refusal = self._send(patch) if self._leader.valid() else "leadership ended before this patch"
+        self._flights.forget(patch.uid)
+        with self._lock:
+            lift.left -= 1
+            lift.lifted += not refusal
+            if refusal:
+                lift.refused.append(f"pod {patch.name}: {refusal}")
+            finished = lift.left == 0
+            if finished:
+                self._under_way.discard(lift.group)
+        if finished:
+            lift.ended = self._clock.monotonic()
+            self._done(lift)
+
+    def _send(self, patch: LiftPatch) -> str:
+        """Patch one pod; the refusal in words, "" when it took effect or the pod is gone."""
+        path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}"
+        try:
+            answer = self._client.request(
+                "PATCH",
+                path,
+                body=patch.body,
+                content_type=STRATEGIC_MERGE_PATCH,
+                query=FIELD_MANAGER,
+                timeout=PATCH_TIMEOUT,
+            )
+        except ApiError as error:
+            return "" if error.is_not_found else str(error)
+        self._pods.assume(msgspec.json.decode(answer, type=Pod))
+        return ""

@@ -1,0 +1,99 @@
+"""The stores of one gatekeeper, what each holds, and a Snapshot of them all.
+
+Facts are made once per object, when the watch delivers it (policy.rules.facts); taking a snapshot only gathers
+references. Knows which resources are watched; decides nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from policy import names
+from policy.gatekeeper.cache import Store
+from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.watch import Source
+from policy.rules import facts, objects
+from policy.rules.membership import families
+from policy.rules.model import OwnerFacts, PodGroupFacts, Snapshot
+
+PODGROUP_SOURCES = (
+    Source(names.VOLCANO_API, names.VOLCANO_VERSION, "podgroups", objects.PodGroup),
+    Source(names.COSCHEDULING_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
+    Source(names.COSCHEDULING_OLD_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
+)
+OWNER_SOURCES = {
+    "Job": Source("batch", "v1", "jobs", objects.Job),
+}
+SOURCES = {
+    "pods": Source("", "v1", "pods", objects.Pod),
+    "nodes": Source("", "v1", "nodes", objects.Node),
+    "namespaces": Source("", "v1", "namespaces", objects.Namespace),
+    "resourcequotas": Source("", "v1", "resourcequotas", objects.ResourceQuota),
+    "queues": Source(names.VOLCANO_API, names.VOLCANO_VERSION, "queues", objects.Queue),
+    "priorityclasses": Source("scheduling.k8s.io", "v1", "priorityclasses", objects.PriorityClass),
+}
+PROJECTIONS: dict[str, Callable[[Any], Any]] = {
+    "pods": facts.pod,
+    "nodes": facts.node,
+    "namespaces": facts.namespace,
+    "resourcequotas": facts.quota,
+    "queues": facts.queue,
+    "priorityclasses": lambda item: (item.metadata.name, item.value),
+}
+
+
+class Stores:
+    """One store per resource, by the name that readiness and metrics show."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.sources: dict[str, Source] = {}
+        self.by_name: dict[str, Store[Any, Any]] = {}
+        for name, source in SOURCES.items():
+            self._add(name, source, PROJECTIONS[name], clock)
+        for source in PODGROUP_SOURCES:
+            self._add(f"podgroups.{source.group}", source, _podgroup(source), clock)
+        for kind, source in OWNER_SOURCES.items():
+            family = families.of_kind(kind)
+            if family is None:
+                raise LookupError(f"no family for owner kind {kind!r}")
+            self._add(source.plural, source, facts.owner(family), clock)
+
+    def _add(self, name: str, source: Source, project: Callable[[Any], Any], clock: Clock) -> None:
+        self.sources[name] = source
+        self.by_name[name] = Store(project, clock)
+
+    @property
+    def pods(self) -> Store[Any, Any]:
+        return self.by_name["pods"]
+
+    def not_ready(self) -> list[str]:
+        """Names of the stores that a decision may not rest on now."""
+        return [name for name, store in self.by_name.items() if not store.ready]
+
+    def _items(self, name: str) -> tuple[Any, ...]:
+        return self.by_name[name].items()
+
+    def podgroups(self) -> tuple[PodGroupFacts, ...]:
+        return tuple(p for s in PODGROUP_SOURCES for p in self._items(f"podgroups.{s.group}"))
+
+    def owners(self) -> dict[str, OwnerFacts]:
+        return {o.uid: o for s in OWNER_SOURCES.values() for o in self._items(s.plural)}
+
+
+def _podgroup(source: Source) -> Callable[[objects.PodGroup], PodGroupFacts]:
+    """A list's items do not say their apiVersion; the source does."""
+    return lambda item: facts.podgroup(item, source.group)
+
+
+def take(stores: Stores, flights: Flights) -> Snapshot:
+    """What a pass decides upon. Raises nothing; ask `Stores.not_ready` first."""
+    return Snapshot(
+        pods=flights.overlay(stores.pods.items()),
+        nodes=stores.by_name["nodes"].items(),
+        namespaces={n.name: n for n in stores.by_name["namespaces"].items()},
+        owners=stores.owners(),
+        podgroups=stores.podgroups(),
+        queues={q.name: q for q in stores.by_name["queues"].items()},
+        quotas=stores.by_name["resourcequotas"].items(),
+        priority_classes=dict(stores.by_name["priorityclasses"].items()),
+    )
