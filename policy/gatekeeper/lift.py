@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from policy import names
 from policy.gatekeeper.cache import Store
 from policy.gatekeeper.client import STRATEGIC_MERGE_PATCH, Client
 from policy.gatekeeper.clock import Clock
@@ -24,7 +25,7 @@ from policy.rules.objects import Pod
 
 CONCURRENCY: Final = 64  # patches at once; the API server gained nothing beyond (docs/performance.md)
 PATCH_TIMEOUT: Final = 10.0  # seconds
-FIELD_MANAGER: Final = {"fieldManager": "ganggate"}
+FIELD_MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
 
 
 class Leader(Protocol):
@@ -88,8 +89,10 @@ class Lifter:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     def _one(self, lift: Lift, patch: LiftPatch) -> None:
-        refusal = self._send(patch) if self._leader.valid() else "leadership ended before this patch"
-        self._flights.forget(patch.uid)
+        try:
+            refusal = self._send(patch) if self._leader.valid() else "leadership ended before this patch"
+        finally:
+            self._flights.forget(patch.uid)
         with self._lock:
             lift.left -= 1
             lift.lifted += not refusal
@@ -116,5 +119,11 @@ class Lifter:
             )
         except ApiError as error:
             return "" if error.is_not_found else str(error)
-        self._pods.assume(msgspec.json.decode(answer, type=Pod))
+        self._assume(answer)
         return ""
+
+    def _assume(self, answer: bytes) -> None:
+        try:
+            self._pods.assume(msgspec.json.decode(answer, type=Pod))
+        except msgspec.MsgspecError:
+            return  # lifted all the same; the watch brings it, and counts it as corrupt if it is

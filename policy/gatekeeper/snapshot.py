@@ -11,20 +11,20 @@ from policy import names
 from policy.gatekeeper.cache import Store
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.flights import Flights
-from policy.gatekeeper.watch import Source
+from policy.gatekeeper.source import Source
 from policy.rules import facts, objects
 from policy.rules.membership import families
 from policy.rules.model import OwnerFacts, PodGroupFacts, Snapshot
 
-PODGROUP_SOURCES = (
+PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.VOLCANO_API, names.VOLCANO_VERSION, "podgroups", objects.PodGroup),
     Source(names.COSCHEDULING_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
     Source(names.COSCHEDULING_OLD_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
 )
-OWNER_SOURCES = {
+OWNER_SOURCES: dict[str, Source[Any]] = {
     "Job": Source("batch", "v1", "jobs", objects.Job),
 }
-SOURCES = {
+SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
     "nodes": Source("", "v1", "nodes", objects.Node),
     "namespaces": Source("", "v1", "namespaces", objects.Namespace),
@@ -46,7 +46,7 @@ class Stores:
     """One store per resource, by the name that readiness and metrics show."""
 
     def __init__(self, clock: Clock) -> None:
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, Source[Any]] = {}
         self.by_name: dict[str, Store[Any, Any]] = {}
         for name, source in SOURCES.items():
             self._add(name, source, PROJECTIONS[name], clock)
@@ -58,7 +58,7 @@ class Stores:
                 raise LookupError(f"no family for owner kind {kind!r}")
             self._add(source.plural, source, facts.owner(family), clock)
 
-    def _add(self, name: str, source: Source, project: Callable[[Any], Any], clock: Clock) -> None:
+    def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
         self.sources[name] = source
         self.by_name[name] = Store(project, clock)
 
@@ -80,7 +80,7 @@ class Stores:
         return {o.uid: o for s in OWNER_SOURCES.values() for o in self._items(s.plural)}
 
 
-def _podgroup(source: Source) -> Callable[[objects.PodGroup], PodGroupFacts]:
+def _podgroup(source: Source[Any]) -> Callable[[objects.PodGroup], PodGroupFacts]:
     """A list's items do not say their apiVersion; the source does."""
     return lambda item: facts.podgroup(item, source.group)
 

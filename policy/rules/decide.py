@@ -191,6 +191,7 @@ def _decision(group: Group, action: Action, told: Told, places: dict[str, str] |
         group=group.key,
         action=action,
         state=lifecycle.advance(lifecycle.State.NEW, seen).to,
+        seen=seen,
         reason=reason,
         message=message,
         limiter=limiter,

@@ -111,6 +111,12 @@ def released(group: Group) -> Told:
     return Reason.RELEASED, "", text, _members(group)
 
 
+def refused(group: Group, refusals: list[str], seconds: float) -> Told:
+    """The API server, or admission that is not ours, refused the patch that lifts."""
+    text = f"{len(refusals)} patches refused, next try in {seconds:.0f} s: {refusals[0]}"
+    return Reason.LIFT_REFUSED, "patch", text, _members(group) | {"refused": len(refusals)}
+
+
 def too_many(group: Group, limit: int) -> Told:
     text = (
         f"{limit} groups of namespace {group.identity.namespace} wait already; this one is judged when one has started"

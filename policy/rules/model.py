@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from policy import names
-from policy.rules.lifecycle import State
+from policy.rules.lifecycle import Seen, State
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
@@ -239,7 +239,8 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
 
     group: str  # key
     action: Action
-    state: State
+    state: State  # as seen in this pass alone
+    seen: Seen
     reason: names.Reason
     message: str
     limiter: str = ""  # what is short: part of the event's key, so that a changed number alone is no new event

@@ -1,0 +1,103 @@
+"""What is told of each group, and when: transitions at once, a hold once it has lasted, and again before it expires.
+
+Keeps the lifecycle state of every group between passes. The recorder writes and drops repeats; here is decided only
+what is worth saying, and to whom: every held member, the PodGroup and the owner.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from policy import names
+from policy.gatekeeper.events import ObjectRef, Recorder
+from policy.rules import lifecycle
+from policy.rules.lifecycle import State
+from policy.rules.model import Decision, Group, Outcome
+
+SETTLE_SECONDS: Final = 1.0  # a hold shorter than this is not worth an event: pods of one Job come in waves
+REPEAT_SECONDS: Final = 60.0  # how often the recorder is asked again; it re-sends only what is about to expire
+_NORMAL: Final = frozenset(
+    {
+        names.Reason.FORMING,
+        names.Reason.ADMITTED,
+        names.Reason.LIFTED,
+        names.Reason.RUNNING,
+        names.Reason.FINISHED,
+        names.Reason.RELEASED,
+    }
+)
+_ON_PODS: Final = frozenset({names.Reason.ADMITTED, names.Reason.RELEASED})  # transitions that each pod shows
+
+
+@dataclass
+class _Known:
+    """What was last seen and said of one group; times are monotonic seconds."""
+
+    state: State
+    hold: tuple[str, str] | None = None  # reason and limiter
+    since: float = 0.0
+    said: float = 0.0
+    members: int = -1
+    waiting_since: float = 0.0
+
+
+class Announcer:
+    """One call per pass; forgets groups that are gone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._known: dict[str, _Known] = {}
+
+    def tell(self, outcome: Outcome, now: float) -> None:
+        """`now` is monotonic seconds."""
+        for decision in outcome.decisions:
+            self._one(outcome.groups[decision.group], decision, now)
+        for key in self._known.keys() - outcome.groups.keys():
+            del self._known[key]
+
+    def state(self, key: str) -> State:
+        return self._known[key].state if key in self._known else State.NEW
+
+    def _one(self, group: Group, decision: Decision, now: float) -> None:
+        known = self._known.setdefault(group.key, _Known(State.NEW, waiting_since=now))
+        step = lifecycle.advance(known.state, decision.seen)
+        known.state = step.to
+        if decision.action == "lift":
+            known.hold = None
+            self._say(group, decision.reason, decision.message, on_pods=True)
+        elif decision.action == "hold" or decision.reason is names.Reason.BIND_TIMEOUT:
+            self._held(group, decision, known, now)
+        elif step.announce and step.announce is not names.Reason.ADMITTED:
+            known.hold = None
+            self._say(group, step.announce, decision.message, on_pods=step.announce in _ON_PODS)
+
+    def _held(self, group: Group, decision: Decision, known: _Known, now: float) -> None:
+        hold = (str(decision.reason), decision.limiter)
+        if known.hold != hold:
+            known.hold, known.since, known.members = hold, now, -1
+        lasted = now - known.since >= SETTLE_SECONDS
+        fresh = known.members != len(group.members) or now - known.said >= REPEAT_SECONDS
+        if lasted and fresh:
+            known.members, known.said = len(group.members), now
+            self._say(group, decision.reason, decision.message, limiter=decision.limiter, on_pods=True)
+
+    def _say(self, group: Group, reason: names.Reason, note: str, *, limiter: str = "", on_pods: bool) -> None:
+        kind = "Normal" if reason in _NORMAL else "Warning"
+        for regarding in [*_objects(group), *(_pods(group) if on_pods else [])]:
+            self._recorder.record(regarding, reason, note, type=kind, limiter=limiter)
+
+
+def _objects(group: Group) -> list[ObjectRef]:
+    found: list[ObjectRef] = []
+    if group.podgroup:
+        podgroup = group.podgroup
+        version = names.VOLCANO_VERSION if podgroup.api == names.VOLCANO_API else names.COSCHEDULING_VERSION
+        api = f"{podgroup.api}/{version}"
+        found.append(ObjectRef(api, "PodGroup", podgroup.namespace, podgroup.name, podgroup.uid))
+    if group.owner:
+        owner = group.owner
+        found.append(ObjectRef(owner.api_version, owner.kind, owner.namespace, owner.name, owner.uid))
+    return found
+
+
+def _pods(group: Group) -> list[ObjectRef]:
+    return [ObjectRef("v1", "Pod", m.namespace, m.name, m.uid) for m in group.members]

@@ -1,0 +1,63 @@
+"""The settings file, shared by both processes: one YAML document, read strictly.
+
+A key that nobody knows is an error that names it: a setting that silently does nothing is worse than none.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from policy import names
+from policy.gatekeeper.errors import ConfigError
+from policy.gatekeeper.lift import CONCURRENCY
+from policy.rules.model import Config
+
+
+class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Everything that the file may hold; units in the names."""
+
+    scheduler_profiles: tuple[str, ...] = (names.DEFAULT_SCHEDULER, names.BINPACK_SCHEDULER)
+    binpack_scheduler_name: str = ""
+    live_schedulers: tuple[str, ...] = ()
+    kueue: bool = False
+    log_level: str = "INFO"
+    placement: bool = True
+    pin: bool = True
+    own_pod_groups: bool = True
+    bind_timeout_seconds: float = 120.0
+    lift_concurrency: int = CONCURRENCY
+    max_waiting_groups_per_namespace: int = 1000
+
+    def deciding(self) -> Config:
+        """The part that decisions depend on."""
+        return Config(
+            placement=self.placement,
+            pin=self.pin,
+            bind_timeout_seconds=self.bind_timeout_seconds,
+            max_waiting_groups_per_namespace=self.max_waiting_groups_per_namespace,
+        )
+
+
+def load(path: str | None) -> Settings:
+    """Read the file; no path means all defaults. Raises ConfigError naming the file, the key and the value."""
+    if path is None:
+        return Settings()
+    try:
+        document: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        settings = msgspec.convert(document or {}, Settings)
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ConfigError(f"settings file {path}: {error}") from error
+    return _checked(settings, path)
+
+
+def _checked(settings: Settings, path: str) -> Settings:
+    for name, value, least in (
+        ("liftConcurrency", settings.lift_concurrency, 1),
+        ("bindTimeoutSeconds", settings.bind_timeout_seconds, 1),
+        ("maxWaitingGroupsPerNamespace", settings.max_waiting_groups_per_namespace, 1),
+    ):
+        if value < least:
+            raise ConfigError(f"settings file {path}: {name} is {value}: it must be {least} or more")
+    return settings

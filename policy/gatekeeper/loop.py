@@ -1,0 +1,139 @@
+"""One pass after another: take a snapshot, decide, act. The only place where the three meet.
+
+A pass runs only while this process leads and every cache is fresh. Passes follow changes (bursts gathered) and at
+least every ten seconds, so that whatever was missed is looked at again within a minute (promise I7).
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from policy import names
+from policy.gatekeeper.announce import Announcer
+from policy.gatekeeper.changes import Changes
+from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.lift import Leader, Lift, Lifter
+from policy.gatekeeper.podgroups import PodGroups
+from policy.gatekeeper.snapshot import Stores, take
+from policy.rules import explain
+from policy.rules.decide import decide
+from policy.rules.lift_plan import plan
+from policy.rules.model import Config, Decision, Group, Lifted, Outcome, Snapshot
+
+PASS_SECONDS: Final = 10.0  # the longest time without a pass
+SETTLE_SECONDS: Final = 1.0  # after leadership begins: the previous leader's last patches reach our watch
+FIRST_RETRY_SECONDS: Final = 5.0  # after a refused patch; doubles
+LAST_RETRY_SECONDS: Final = 300.0
+_EMPTY: Final = Outcome((), {})
+
+
+@dataclass
+class Refusal:
+    """Patches of a group that were refused, and when to try again (monotonic seconds)."""
+
+    texts: list[str] = field(default_factory=list)
+    until: float = 0.0
+    delay: float = FIRST_RETRY_SECONDS
+
+
+class Loop:
+    """Owns no thread: `run` is called by one."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        flights: Flights,
+        leader: Leader,
+        changes: Changes,
+        clock: Clock,
+        config: Config,
+        announcer: Announcer,
+        podgroups: PodGroups,
+        observe: "Callable[[Outcome, float], None]",
+    ) -> None:
+        self._stores, self._flights, self._leader, self._changes = stores, flights, leader, changes
+        self._clock, self._config = clock, config
+        self._announcer, self._podgroups, self._observe = announcer, podgroups, observe
+        self._refusals: dict[str, Refusal] = {}
+        self._led_since: float | None = None
+        self.lifter: Lifter | None = None
+        self.last: Outcome = _EMPTY
+        self.snapshot = Snapshot()
+
+    def run(self, stop: threading.Event) -> None:
+        """Pass after pass until `stop` is set."""
+        while not stop.is_set():
+            self._changes.wait(PASS_SECONDS if self._settled() else SETTLE_SECONDS)
+            if not stop.is_set() and self._settled() and not self._stores.not_ready():
+                self.step()
+
+    def _settled(self) -> bool:
+        """Leading, and for long enough to have seen what the previous leader did last."""
+        if not self._leader.valid():
+            self._led_since = None
+            return False
+        now = self._clock.monotonic()
+        if self._led_since is None:
+            self._led_since = now
+        return now - self._led_since >= SETTLE_SECONDS
+
+    def step(self) -> Outcome:
+        """One pass."""
+        started = self._clock.monotonic()
+        self.snapshot = take(self._stores, self._flights)
+        outcome = decide(self.snapshot, self._config, self._clock.now().timestamp())
+        outcome = Outcome(tuple(self._held_back(outcome, d) for d in outcome.decisions), outcome.groups)
+        self._act(outcome)
+        self.last = outcome
+        self._observe(outcome, self._clock.monotonic() - started)
+        return outcome
+
+    def _act(self, outcome: Outcome) -> None:
+        for decision in outcome.decisions:
+            if decision.action == "lift":
+                self._lift(outcome.groups[decision.group], decision)
+        for decision in outcome.decisions:
+            self._podgroups.report(outcome.groups[decision.group], decision)
+        self._announcer.tell(outcome, self._clock.monotonic())
+        for key in self._refusals.keys() - outcome.groups.keys():
+            del self._refusals[key]
+
+    def _lift(self, group: Group, decision: Decision) -> None:
+        now = self._clock.now().timestamp()
+        writes = list(plan(group, decision, now, pin=self._config.pin))
+        if self.lifter is not None:
+            self.lifter.start(group.key, writes, Lifted(min=decision.need, at=now))
+
+    def _held_back(self, outcome: Outcome, decision: Decision) -> Decision:
+        """A lift whose patches were refused a moment ago waits, and says why."""
+        refusal = self._refusals.get(decision.group)
+        if refusal is None or decision.action != "lift":
+            return decision
+        left = refusal.until - self._clock.monotonic()
+        if left <= 0:
+            return decision
+        reason, limiter, message, numbers = explain.refused(outcome.groups[decision.group], refusal.texts, left)
+        return msgspec.structs.replace(
+            decision, action="hold", reason=reason, limiter=limiter, message=message, numbers=numbers, places={}
+        )
+
+    def lifted(self, lift: Lift) -> None:
+        """Called by the lifter, on its thread, when every patch of a plan has been answered."""
+        if lift.refused and self._leader.valid():
+            refusal = self._refusals.setdefault(lift.group, Refusal())
+            refusal.texts = lift.refused
+            refusal.until = self._clock.monotonic() + refusal.delay
+            refusal.delay = min(refusal.delay * 2, LAST_RETRY_SECONDS)
+        else:
+            self._refusals.pop(lift.group, None)
+        self._changes.notify()
+
+    def reported(self, key: str) -> None:
+        """Called by the lifter before the first patch of a plan: the decision goes onto the PodGroup."""
+        decision = next((d for d in self.last.decisions if d.group == key), None)
+        if decision is not None and decision.reason is names.Reason.ADMITTED:
+            self._podgroups.report(self.last.groups[key], decision)

@@ -1,0 +1,191 @@
+"""PodGroups as people and other tools see them: ours made where a group has none, and every one's status kept current.
+
+Status is a report, never read back: a tenant can write it. Work is coalesced by group and paced, behind the lifts.
+Volcano's own CRD has no status subresource and ours has none either; coscheduling's has one: asked once, remembered.
+Knows the dialects' paths and fields; decides nothing.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+import msgspec
+
+from policy import names
+from policy.gatekeeper.client import MERGE_PATCH, Client
+from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.errors import ApiError
+from policy.rules.grouping import own_podgroup
+from policy.rules.lifecycle import State
+from policy.rules.model import Decision, Group, PodGroupFacts
+
+WRITES_PER_SECOND: Final = 50.0
+_VERSIONS: Final = {
+    names.VOLCANO_API: names.VOLCANO_VERSION,
+    names.COSCHEDULING_API: names.COSCHEDULING_VERSION,
+    names.COSCHEDULING_OLD_API: names.COSCHEDULING_VERSION,
+}
+_QUERY: Final = {"fieldManager": names.FIELD_MANAGER}
+_PHASES: Final = {
+    names.VOLCANO_API: {State.LIFTING: "Inqueue", State.BINDING: "Inqueue", State.RUNNING: "Running"},
+    names.COSCHEDULING_API: {State.LIFTING: "Scheduling", State.BINDING: "Scheduling", State.RUNNING: "Running"},
+    names.COSCHEDULING_OLD_API: {State.LIFTING: "Scheduling", State.BINDING: "Scheduling", State.RUNNING: "Running"},
+}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What a PodGroup's status says of a decision; equal ones are written once."""
+
+    phase: str
+    running: int
+    reason: str
+    message: str
+    position: int
+    scheduled: bool
+
+
+class PodGroups:
+    """One writer thread over a queue that keeps the newest word of each group."""
+
+    def __init__(self, client: Client, clock: Clock, *, rate: float = WRITES_PER_SECOND) -> None:
+        self._client, self._clock, self._pause = client, clock, 1.0 / rate
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._queue: OrderedDict[str, tuple[Group, Decision]] = OrderedDict()
+        self._told: dict[str, Told] = {}
+        self._made: set[str] = set()
+        self._subresource: dict[str, bool] = {}
+        self.failures = 0
+        self.last_error = ""
+
+    def report(self, group: Group, decision: Decision) -> None:
+        """Have the group's PodGroup made where it has none, and its status written where it changed."""
+        if group.podgroup is None and not _may_have_one(group):
+            return
+        if group.podgroup is not None and self._told.get(group.podgroup.uid) == _told(group, decision):
+            return
+        with self._lock:
+            self._queue[group.key] = (group, decision)
+        self._wake.set()
+
+    def forget(self, key: str) -> None:
+        self._made.discard(key)
+
+    def run(self, stop: threading.Event) -> None:
+        """Write until `stop` is set; one write at a time, paced."""
+        while not stop.is_set():
+            item = self._next()
+            if item is None:
+                self._clock.wait(self._wake, 1.0)
+                self._wake.clear()
+                continue
+            self._write(*item)
+            self._clock.wait(stop, self._pause)
+
+    def _next(self) -> tuple[Group, Decision] | None:
+        with self._lock:
+            return self._queue.popitem(last=False)[1] if self._queue else None
+
+    def _write(self, group: Group, decision: Decision) -> None:
+        try:
+            if group.podgroup is None:
+                self._make(group)
+            else:
+                self._write_status(group, decision, group.podgroup)
+        except ApiError as error:
+            self.failures += 1
+            self.last_error = f"PodGroup of {group.key}: {error}"
+
+    def _make(self, group: Group) -> None:
+        if group.key in self._made:
+            return
+        path = _path(names.VOLCANO_API, group.identity.namespace)
+        try:
+            self._client.request("POST", path, body=manifest(group), query=_QUERY)
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+        self._made.add(group.key)
+
+    def _write_status(self, group: Group, decision: Decision, podgroup: PodGroupFacts) -> None:
+        told = _told(group, decision)
+        stamp = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        path = f"{_path(podgroup.api, podgroup.namespace)}/{podgroup.name}"
+        self._patch(podgroup.api, path, {"status": status(podgroup.api, told, stamp)})
+        self._told[podgroup.uid] = told
+
+    def _patch(self, api: str, path: str, body: dict[str, Any]) -> None:
+        if api not in self._subresource:
+            self._subresource[api] = self._try_subresource(path, body)
+        elif self._subresource[api]:
+            self._send(f"{path}/status", body)
+        if not self._subresource[api]:
+            self._send(path, body)
+
+    def _try_subresource(self, path: str, body: dict[str, Any]) -> bool:
+        try:
+            self._send(f"{path}/status", body)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return False
+        return True
+
+    def _send(self, path: str, body: dict[str, Any]) -> None:
+        self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH, query=_QUERY)
+
+
+def _may_have_one(group: Group) -> bool:
+    """Groups of a controller get one of ours; names that pods give are theirs to create."""
+    return group.owner is not None and group.owner.uid == group.identity.uid
+
+
+def manifest(group: Group) -> dict[str, Any]:
+    """A Volcano PodGroup of ours for a group without one, controlled by the group's owner and gone with it."""
+    if group.owner is None:
+        raise ValueError(f"group {group.key} has no owner to control its PodGroup")
+    owner = group.owner
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+    return {
+        "apiVersion": f"{names.VOLCANO_API}/{names.VOLCANO_VERSION}",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": own_podgroup(owner.uid),
+            "namespace": owner.namespace,
+            "labels": {names.LABEL_MANAGED: names.MANAGER},
+            "ownerReferences": [{**reference, "controller": True}],
+        },
+        "spec": {"minMember": group.minimum, "queue": group.queue},
+    }
+
+
+def status(api: str, told: Told, stamp: str) -> dict[str, Any]:
+    """The status as its dialect has it; only Volcano's has conditions."""
+    found: dict[str, Any] = {"phase": told.phase, "running": told.running}
+    if api == names.VOLCANO_API:
+        found["conditions"] = [
+            {
+                "type": "Scheduled" if told.scheduled else "Unschedulable",
+                "status": "True",
+                "reason": told.reason,
+                "message": told.message + (f" (position {told.position} in its queue)" if told.position else ""),
+                "lastTransitionTime": stamp,
+            }
+        ]
+    return found
+
+
+def _told(group: Group, decision: Decision) -> Told:
+    api = group.podgroup.api if group.podgroup else names.VOLCANO_API
+    return Told(
+        phase=_PHASES[api].get(decision.state, "Pending"),
+        running=sum(1 for m in group.members if m.node),
+        reason=decision.reason,
+        message=decision.message,
+        position=decision.position,
+        scheduled=decision.action != "hold",
+    )
+
+
+def _path(api: str, namespace: str) -> str:
+    return f"/apis/{api}/{_VERSIONS[api]}/namespaces/{namespace}/podgroups"
