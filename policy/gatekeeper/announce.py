@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy import names
-from policy.gatekeeper.events import ObjectRef, Recorder
+from policy.gatekeeper.event_body import EventType, ObjectRef
+from policy.gatekeeper.events import Recorder
 from policy.rules import lifecycle
 from policy.rules.lifecycle import State
 from policy.rules.model import Decision, Group, Outcome
@@ -81,7 +82,7 @@ class Announcer:
             self._say(group, decision.reason, decision.message, limiter=decision.limiter, on_pods=True)
 
     def _say(self, group: Group, reason: names.Reason, note: str, *, limiter: str = "", on_pods: bool) -> None:
-        kind = "Normal" if reason in _NORMAL else "Warning"
+        kind: EventType = "Normal" if reason in _NORMAL else "Warning"
         for regarding in [*_objects(group), *(_pods(group) if on_pods else [])]:
             self._recorder.record(regarding, reason, note, type=kind, limiter=limiter)
 

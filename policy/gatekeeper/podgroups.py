@@ -47,8 +47,8 @@ class Told(msgspec.Struct, frozen=True):
 class PodGroups:
     """One writer thread over a queue that keeps the newest word of each group."""
 
-    def __init__(self, client: Client, clock: Clock, *, rate: float = WRITES_PER_SECOND) -> None:
-        self._client, self._clock, self._pause = client, clock, 1.0 / rate
+    def __init__(self, client: Client, clock: Clock, *, make: bool = True, rate: float = WRITES_PER_SECOND) -> None:
+        self._client, self._clock, self._makes, self._pause = client, clock, make, 1.0 / rate
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._queue: OrderedDict[str, tuple[Group, Decision]] = OrderedDict()
@@ -60,7 +60,7 @@ class PodGroups:
 
     def report(self, group: Group, decision: Decision) -> None:
         """Have the group's PodGroup made where it has none, and its status written where it changed."""
-        if group.podgroup is None and not _may_have_one(group):
+        if group.podgroup is None and not (self._makes and _may_have_one(group)):
             return
         if group.podgroup is not None and self._told.get(group.podgroup.uid) == _told(group, decision):
             return

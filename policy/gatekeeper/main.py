@@ -1,0 +1,134 @@
+"""The gatekeeper process: wires the parts, starts their threads, and stops them in an order that loses nothing.
+
+Order at the end: the loop, then the lifter (patches on their way are answered), then the lease is given back, so that
+the next leader sees everything this one wrote. Knows every part and no rule.
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from policy import names
+from policy.gatekeeper.announce import Announcer
+from policy.gatekeeper.changes import Changes
+from policy.gatekeeper.client import Client
+from policy.gatekeeper.clock import SystemClock
+from policy.gatekeeper.config import Settings, load
+from policy.gatekeeper.errors import ConfigError
+from policy.gatekeeper.events import Recorder
+from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.leader import Leadership
+from policy.gatekeeper.lift import Lifter
+from policy.gatekeeper.loop import Loop
+from policy.gatekeeper.podgroups import PodGroups
+from policy.gatekeeper.snapshot import Stores
+from policy.gatekeeper.watch import Reflector
+from policy.gatekeeper.watches import Watches
+
+JOIN_SECONDS: Final = 15.0  # a patch may take ten
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Gatekeeper:
+    """All parts of one replica, built but not started."""
+
+    def __init__(self, client: Client, settings: Settings, namespace: str, identity: str) -> None:
+        self.clock = SystemClock()
+        self.settings = settings
+        self.changes = Changes(self.clock)
+        self.flights = Flights()
+        self.stores = Stores(self.clock)
+        for store in self.stores.by_name.values():
+            store.subscribe(self.changes.notify)
+        reflectors = [
+            Reflector(client, self.stores.sources[name], store, self.clock)
+            for name, store in self.stores.by_name.items()
+        ]
+        self.watches = Watches(reflectors, self.clock)
+        self.leadership = Leadership(client, namespace, names.LEASE_NAME, identity, self.clock)
+        self.recorder = Recorder(client, identity, self.clock)
+        self.podgroups = PodGroups(client, self.clock, make=settings.own_pod_groups)
+        self.loop = Loop(
+            self.stores,
+            self.flights,
+            self.leadership,
+            self.changes,
+            self.clock,
+            settings.deciding(),
+            Announcer(self.recorder),
+            self.podgroups,
+            lambda _outcome, _seconds: None,
+        )
+        self.lifter = Lifter(
+            client,
+            self.stores.pods,
+            self.flights,
+            self.leadership,
+            self.clock,
+            report=self.loop.reported,
+            done=self.loop.lifted,
+            concurrency=settings.lift_concurrency,
+        )
+        self.loop.lifter = self.lifter
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until `stop` is set, then end in order."""
+        ended = threading.Event()  # for what must outlive the loop
+        workers = [self._thread("loop", self.loop.run, stop)]
+        others = [
+            self._thread("leader", self.leadership.run, ended),
+            self._thread("events", self.recorder.run, ended),
+            self._thread("podgroups", self.podgroups.run, ended),
+        ]
+        self.watches.start(ended)
+        stop.wait()
+        self.changes.notify()
+        for worker in workers:
+            worker.join(JOIN_SECONDS)
+        self.lifter.close()
+        ended.set()
+        for other in others:
+            other.join(JOIN_SECONDS)
+
+    def _thread(self, name: str, target: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+        thread = threading.Thread(target=target, args=(stop,), name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="ganggate-gatekeeper", description="Lifts the gates of whole groups.")
+    parser.add_argument("--kubeconfig", help="default: the pod's service account")
+    parser.add_argument("--bind", default="0.0.0.0:8080", help="address of /healthz, /readyz and /metrics")
+    parser.add_argument("--namespace", default=names.SYSTEM_NAMESPACE, help="where the Lease and the Secret live")
+    parser.add_argument("--identity", required=True, help="name of this replica in the Lease, such as the pod's")
+    parser.add_argument("--webhook-endpoint", action="append", default=[], help="host:port; default: the Service's")
+    parser.add_argument("--mirror-cert-dir", help="write the serving certificate here, where no kubelet mounts it")
+    parser.add_argument("--config", help="settings file (YAML)")
+    return parser.parse_args(argv)
+
+
+def run(argv: Sequence[str] | None = None) -> None:
+    """Entry of the process; exits 2 with one line on standard error when a setting is wrong."""
+    options = parse(argv)
+    try:
+        settings = load(options.config)
+        client = Client.from_kubeconfig(options.kubeconfig) if options.kubeconfig else Client.in_cluster()
+    except ConfigError as error:
+        sys.stderr.write(f"ganggate-gatekeeper: {error}\n")
+        sys.exit(2)
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    Gatekeeper(client, settings, options.namespace, options.identity).run(stop)
+
+
+if __name__ == "__main__":
+    run()
