@@ -148,8 +148,11 @@ class Client:
 
     def _authorization(self) -> str | None:
         """The bearer token, refreshed by one thread at a time: an exec plugin may take seconds."""
-        with self._refresh:
-            settings: dict[str, Any] = self._configuration.auth_settings()
+        try:
+            with self._refresh:
+                settings: dict[str, Any] = self._configuration.auth_settings()
+        except (kubernetes_config.ConfigException, OSError, ValueError) as error:
+            raise TransportError(f"credentials: {error}", "Credentials") from error
         bearer = settings.get("BearerToken")
         return bearer["value"] if bearer else None
 

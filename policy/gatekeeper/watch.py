@@ -18,6 +18,7 @@ from policy.gatekeeper.decode import Decoder, Page
 from policy.gatekeeper.errors import ApiError, StreamError
 from policy.gatekeeper.source import Source
 from policy.gatekeeper.stream import Stream
+from policy.gatekeeper.threads import repeat
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -82,8 +83,7 @@ class Reflector(Generic[T, U]):
 
     def run(self, stop: threading.Event) -> None:
         """Keep the store fed until `stop` is set."""
-        while not stop.is_set():
-            self._clock.wait(stop, self._turn(stop))
+        repeat(lambda: self._turn(stop), self._broken, self._clock, stop)
 
     def check(self, stop: threading.Event) -> None:
         """End the watch if we are stopping, or if it has been silent for longer than bookmarks allow."""
@@ -102,8 +102,7 @@ class Reflector(Generic[T, U]):
             verb, since = "watch", self._clock.monotonic()
             self._watch(stop)
         except StreamError as error:
-            self._version = ""
-            return self._failed(str(error))
+            return self._broken(str(error))
         except ApiError as error:
             return 0.0 if stop.is_set() else self._refused(verb, error)
         lasted = self._clock.monotonic() - since
@@ -171,6 +170,10 @@ class Reflector(Generic[T, U]):
         self.store.watching(on=True)
         self._tell("")
         return self._tuning.absent_poll
+
+    def _broken(self, problem: str) -> float:
+        self._version = ""
+        return self._failed(problem)
 
     def _failed(self, problem: str, least: float = 0.0) -> float:
         self.store.watching(on=False)
