@@ -68,13 +68,14 @@ class Cluster:
             try:
                 self._bring_up(binaries)
             except BaseException:
-                teardown.keep_logs(self.home, layout)
-                teardown.clear(self.home, layout)
+                self.say(f"failed; its logs are kept in {teardown.keep_logs(self.home, layout)}")
+                teardown.clear(self.home, layout, self._roster)
+                self._roster = None
                 raise
 
     def down(self) -> None:
         """End everything and remove the folder. Raises NotFoundError if the cluster is not there."""
-        teardown.down(self.home, self.name)
+        teardown.down(self.home, self.name, self._roster)
         self._roster = None
 
     def status(self) -> Status:
@@ -187,7 +188,7 @@ class Cluster:
         running = sorted(procfs.marked(MARKER, str(self.layout.root)))
         if running:
             raise LocalError(
-                f"name: cluster {self.name!r} has running processes {running}: "
+                f"name: cluster {self.name!r} is already there, with {len(running)} processes: "
                 f"take it down first (ganggate local down --name {self.name})"
             )
         teardown.clear(self.home, self.layout)

@@ -68,8 +68,12 @@ class Layout:
     def kubectl_cache(self) -> Path:
         return private(self.root / "kubectl-cache")
 
+    @property
+    def logs(self) -> Path:
+        return private(self.root / "logs")
+
     def log(self, program: str) -> Path:
-        return private(self.root / "logs") / f"{program}.log"
+        return self.logs / f"{program}.log"
 
     def kubeconfig(self, identity: str) -> Path:
         return private(self.root / "kubeconfig") / f"{identity}.yaml"

@@ -7,6 +7,7 @@ The range lies below the kernel's ephemeral ports, so no outgoing connection tak
 import os
 import random
 import socket
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +59,7 @@ def _claim(entry: Path, owner: Path) -> bool:
     """Link the finished file into place: no reader ever sees a claim without its owner."""
     if _stale(entry):
         entry.unlink(missing_ok=True)
-    draft = entry.with_name(f".{entry.name}.{os.getpid()}")
+    draft = entry.with_name(f".{entry.name}.{os.getpid()}.{threading.get_ident()}")
     draft.write_text(str(owner))
     try:
         entry.hardlink_to(draft)

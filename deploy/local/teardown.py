@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from deploy.local import addon, ports, procfs
@@ -20,13 +21,16 @@ from deploy.local.roster import MARKER, Roster
 GRACE_SECONDS: Final = 5.0
 
 
-def down(home: Home, name: str) -> None:
-    """Take the cluster `name` down. Raises NotFoundError if there is none."""
+def down(home: Home, name: str, roster: Roster | None = None) -> None:
+    """Take the cluster `name` down. Raises NotFoundError if there is none.
+
+    Its starter hands over its own `roster`, so that its children do not stay behind as zombies.
+    """
     layout = home.cluster(name)
     with locked(home.lock(name)):
         if not layout.root.is_dir():
             raise NotFoundError(f"name: no cluster {name!r} in {home.clusters}")
-        clear(home, layout)
+        clear(home, layout, roster)
 
 
 def reap(home: Home) -> list[str]:
@@ -39,25 +43,26 @@ def listed(home: Home) -> list[str]:
     return sorted(each.name for each in home.clusters.iterdir()) if home.clusters.is_dir() else []
 
 
-def clear(home: Home, layout: Layout) -> None:
+def clear(home: Home, layout: Layout, roster: Roster | None = None) -> None:
     """End all processes of the folder and remove it. The caller holds the cluster's lock."""
-    with suppress(NotFoundError, LocalError):  # no state file, or none that can be read: the mark is enough
-        _stop(Roster.load(layout).processes)
+    with suppress(LocalError):  # no state file, or none that can be read: the mark is enough
+        _stop((roster or Roster.load(layout)).processes)
     _sweep(layout)
     ports.release(home.ports, layout.root)
     shutil.rmtree(layout.root)
 
 
-def keep_logs(home: Home, layout: Layout) -> None:
+def keep_logs(home: Home, layout: Layout) -> Path:
     """Keep the logs of a failed `up` where `clear` does not remove them: <state>/failed/<name>."""
     kept = home.state / "failed" / layout.root.name
     shutil.rmtree(kept, ignore_errors=True)
-    shutil.copytree(layout.root / "logs", kept, dirs_exist_ok=True)
+    shutil.copytree(layout.logs, kept)
+    return kept
 
 
 def _reap(home: Home, name: str) -> bool:
     layout = home.cluster(name)
-    with locked(home.lock(name)), suppress(NotFoundError, LocalError):
+    with locked(home.lock(name)), suppress(LocalError):
         if Roster.load(layout).state.abandoned():
             clear(home, layout)
             return True

@@ -72,7 +72,7 @@ def up(**options: Any) -> None:
 def down(name: str) -> None:
     """Take a cluster down, whatever state it is in, and clean away those whose starter died."""
     place = home()
-    reaped = [each for each in teardown.reap(place) if each != name]
+    reaped = teardown.reap(place)
     if name in teardown.listed(place) or not reaped:
         teardown.down(place, name)
     emit({"name": name, "reaped": reaped})
