@@ -57,12 +57,13 @@ def shape_of(pod: Pod) -> Shape:
 
 
 def _frozen(shape: Shape) -> bytes:
-    return msgspec.msgpack.encode(shape, order="sorted")
+    """JSON, since MessagePack holds no integer of 64 bits and more: 20 GB of memory, in nano units."""
+    return msgspec.json.encode(shape, order="sorted")
 
 
 @lru_cache(maxsize=20_000)
 def _interned(encoded: bytes) -> Shape:
-    return msgspec.msgpack.decode(encoded, type=Shape)
+    return msgspec.json.decode(encoded, type=Shape)
 
 
 def node_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
