@@ -41,6 +41,15 @@ class _Known:
     waiting_since: float = 0.0
 
 
+@dataclass(frozen=True)
+class Transition:
+    """A group's state changed in this pass."""
+
+    group: Group
+    came_from: State
+    to: State
+
+
 class Announcer:
     """One call per pass; forgets groups that are gone."""
 
@@ -48,10 +57,19 @@ class Announcer:
         self._recorder = recorder
         self._known: dict[str, _Known] = {}
 
-    def tell(self, outcome: Outcome, now: float) -> None:
-        """`now` is monotonic seconds."""
+    def tell(self, outcome: Outcome, now: float) -> list[Transition]:
+        """Say what is worth saying of this pass; `now` is monotonic seconds. Returns the state changes."""
+        found: list[Transition] = []
         for decision in outcome.decisions:
-            self._one(outcome.groups[decision.group], decision, now)
+            group = outcome.groups[decision.group]
+            before = self.state(group.key)
+            self._one(group, decision, now)
+            if self.state(group.key) is not before:
+                found.append(Transition(group, before, self.state(group.key)))
+        self._forget(outcome)
+        return found
+
+    def _forget(self, outcome: Outcome) -> None:
         for key in self._known.keys() - outcome.groups.keys():
             del self._known[key]
 

@@ -42,6 +42,7 @@ class Lift:
     left: int
     refused: list[str] = field(default_factory=list)
     lifted: int = 0
+    first: float = 0.0
     ended: float = 0.0
 
 
@@ -58,10 +59,11 @@ class Lifter:
         *,
         report: Callable[[str], None],
         done: Callable[[Lift], None],
+        count: Callable[[str], None],
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client, self._pods, self._flights, self._leader, self._clock = client, pods, flights, leader, clock
-        self._report, self._done = report, done
+        self._report, self._done, self._count = report, done, count
         self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="lift")
         self._lock = Lock()
         self._under_way: set[str] = set()
@@ -96,6 +98,7 @@ class Lifter:
         with self._lock:
             lift.left -= 1
             lift.lifted += not refusal
+            lift.first = lift.first or self._clock.monotonic()
             if refusal:
                 lift.refused.append(f"pod {patch.name}: {refusal}")
             finished = lift.left == 0
@@ -118,7 +121,9 @@ class Lifter:
                 timeout=PATCH_TIMEOUT,
             )
         except ApiError as error:
+            self._count("gone" if error.is_not_found else "refused" if error.status else "unanswered")
             return "" if error.is_not_found else str(error)
+        self._count("ok")
         self._assume(answer)
         return ""
 

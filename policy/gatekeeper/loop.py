@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from policy import names
-from policy.gatekeeper.announce import Announcer
+from policy.gatekeeper.announce import Announcer, Transition
 from policy.gatekeeper.changes import Changes
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.flights import Flights
@@ -29,6 +29,7 @@ SETTLE_SECONDS: Final = 1.0  # after leadership begins: the previous leader's la
 FIRST_RETRY_SECONDS: Final = 5.0  # after a refused patch; doubles
 LAST_RETRY_SECONDS: Final = 300.0
 _EMPTY: Final = Outcome((), {})
+Observe = Callable[[Outcome, Snapshot, list[Transition], float, float], None]
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Loop:
         config: Config,
         announcer: Announcer,
         podgroups: PodGroups,
-        observe: "Callable[[Outcome, float], None]",
+        observe: Observe,
     ) -> None:
         self._stores, self._flights, self._leader, self._changes = stores, flights, leader, changes
         self._clock, self._config = clock, config
@@ -85,22 +86,24 @@ class Loop:
         """One pass."""
         started = self._clock.monotonic()
         self.snapshot = take(self._stores, self._flights)
-        outcome = decide(self.snapshot, self._config, self._clock.now().timestamp())
-        outcome = Outcome(tuple(self._held_back(outcome, d) for d in outcome.decisions), outcome.groups)
-        self._act(outcome)
+        now = self._clock.now().timestamp()
+        outcome = decide(self.snapshot, self._config, now)
+        held_back = tuple(self._held_back(outcome, d) for d in outcome.decisions)
+        outcome = msgspec.structs.replace(outcome, decisions=held_back)
         self.last = outcome
-        self._observe(outcome, self._clock.monotonic() - started)
+        transitions = self._act(outcome)
+        self._observe(outcome, self.snapshot, transitions, now, self._clock.monotonic() - started)
         return outcome
 
-    def _act(self, outcome: Outcome) -> None:
+    def _act(self, outcome: Outcome) -> list[Transition]:
         for decision in outcome.decisions:
             if decision.action == "lift":
                 self._lift(outcome.groups[decision.group], decision)
         for decision in outcome.decisions:
             self._podgroups.report(outcome.groups[decision.group], decision)
-        self._announcer.tell(outcome, self._clock.monotonic())
         for key in self._refusals.keys() - outcome.groups.keys():
             del self._refusals[key]
+        return self._announcer.tell(outcome, self._clock.monotonic())
 
     def _lift(self, group: Group, decision: Decision) -> None:
         now = self._clock.now().timestamp()

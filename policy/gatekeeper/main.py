@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Final
 
 from policy import names
@@ -21,14 +22,18 @@ from policy.gatekeeper.config import Settings, load
 from policy.gatekeeper.errors import ConfigError
 from policy.gatekeeper.events import Recorder
 from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.health import Health
 from policy.gatekeeper.leader import Leadership
-from policy.gatekeeper.lift import Lifter
+from policy.gatekeeper.lift import Lift, Lifter
 from policy.gatekeeper.loop import Loop
+from policy.gatekeeper.measure import Measures
+from policy.gatekeeper.metrics import Metrics, new_registry
 from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.snapshot import Stores
 from policy.gatekeeper.watch import Reflector
 from policy.gatekeeper.watches import Watches
 
+FIGURES_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 15.0  # a patch may take ten
 _LOG: Final = logging.getLogger(__name__)
 
@@ -50,7 +55,10 @@ class Gatekeeper:
         ]
         self.watches = Watches(reflectors, self.clock)
         self.leadership = Leadership(client, namespace, names.LEASE_NAME, identity, self.clock)
-        self.recorder = Recorder(client, identity, self.clock)
+        self.registry = new_registry()
+        self.metrics = Metrics(self.registry, version("ganggate"))
+        self.measures = Measures(self.metrics)
+        self.recorder = Recorder(client, identity, self.clock, count=self.metrics.event)
         self.podgroups = PodGroups(client, self.clock, make=settings.own_pod_groups)
         self.loop = Loop(
             self.stores,
@@ -61,7 +69,7 @@ class Gatekeeper:
             settings.deciding(),
             Announcer(self.recorder),
             self.podgroups,
-            lambda _outcome, _seconds: None,
+            self.measures.passed,
         )
         self.lifter = Lifter(
             client,
@@ -70,10 +78,32 @@ class Gatekeeper:
             self.leadership,
             self.clock,
             report=self.loop.reported,
-            done=self.loop.lifted,
+            done=self._lifted,
+            count=self.metrics.patched,
             concurrency=settings.lift_concurrency,
         )
         self.loop.lifter = self.lifter
+
+    def _lifted(self, lift: Lift) -> None:
+        self.measures.lifted(lift)
+        self.loop.lifted(lift)
+
+    def health(self, host: str, port: int) -> Health:
+        """Probes and metrics. Ready means: able to lead, every cache fresh."""
+        return Health(
+            host,
+            port,
+            live=list,
+            ready=self.watches.problems,
+            registry=self.registry,
+            debug={"outcome": lambda: self.loop.last, "snapshot": lambda: self.loop.snapshot},
+        )
+
+    def watch_figures(self, stop: threading.Event) -> None:
+        """Figures that no pass brings: the age of the watches, who leads."""
+        while not self.clock.wait(stop, FIGURES_SECONDS):
+            self.metrics.watches(self.watches.ages())
+            self.metrics.leading(valid=self.leadership.valid())
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set, then end in order."""
@@ -83,6 +113,7 @@ class Gatekeeper:
             self._thread("leader", self.leadership.run, ended),
             self._thread("events", self.recorder.run, ended),
             self._thread("podgroups", self.podgroups.run, ended),
+            self._thread("figures", self.watch_figures, ended),
         ]
         self.watches.start(ended)
         stop.wait()
@@ -127,7 +158,12 @@ def run(argv: Sequence[str] | None = None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Gatekeeper(client, settings, options.namespace, options.identity).run(stop)
+    gatekeeper = Gatekeeper(client, settings, options.namespace, options.identity)
+    host, _, port = options.bind.rpartition(":")
+    health = gatekeeper.health(host.strip("[]"), int(port))
+    health.start()
+    gatekeeper.run(stop)
+    health.close()
 
 
 if __name__ == "__main__":

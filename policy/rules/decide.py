@@ -24,7 +24,7 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     begun = [g for g in groups.values() if g.begun and desk.ledger.managed(g)]
     settled = {g.key: _settle(desk, g) for g in begun}  # 3. finish what was begun, before anything new
     decisions = [settled.get(g.key) or _judge(desk, g) for g in groups.values()]  # 4. the waiting ones, in order
-    return Outcome(tuple(_positioned(decisions, groups)), groups)
+    return Outcome(tuple(_positioned(decisions, groups)), groups, desk.ledger.allocated)
 
 
 class _Desk:

@@ -255,3 +255,4 @@ class Outcome(msgspec.Struct, frozen=True):
 
     decisions: tuple[Decision, ...]
     groups: dict[str, Group]
+    allocated: dict[str, Resources] = {}  # by queue, what is charged there after this pass, promises included
