@@ -61,12 +61,13 @@ class Bringup:
         flags = Plane(self.roster.layout, self.authority, self.settings, self.roster.state.ports, self.binaries)
         for program in (plane.ETCD, plane.API_SERVER):
             self.roster.enlist(program, flags.argv(program)).start()
-        self.kubectl.apply(manifests.read(KWOK_RBAC))
+        self.kubectl.apply(manifests.read(KWOK_RBAC), validate=False)
         clients = [program for program in plane.PROGRAMS if program not in self.roster.processes]
         for program in clients:
             self.roster.enlist(program, flags.argv(program)).start(wait=False)
         if self.settings.nodes:
-            self.kubectl.create(nodes.manifest(f"node-{n}", self.settings.gpus) for n in range(self.settings.nodes))
+            fresh = nodes.next_names((), self.settings.nodes)
+            self.kubectl.create((nodes.manifest(name, self.settings.gpus) for name in fresh), validate=False)
         self.roster.wait_ready(clients)
 
     def _write_scheduler_config(self) -> None:
@@ -77,7 +78,7 @@ class Bringup:
     def _nodes(self) -> None:
         """A pod can be created and bound only once its namespace has an account and the taints are gone."""
         until(lambda: missing_nodes(self.kubectl), "nodes")
-        self.kubectl("wait", "--for=create", "serviceaccount/default", "--namespace=default", "--timeout=30s")
+        until(lambda: missing_account(self.kubectl, "default"), "namespace default")
 
     def _addon(self) -> None:
         command = Addon(self.roster.layout, self.roster.state.ports, self.settings.addon_config)
@@ -106,9 +107,15 @@ def start_addon(roster: Roster, command: Addon) -> None:
 
 def missing_nodes(kubectl: Kubectl) -> str | None:
     """The first node to which nothing can be bound yet, or None."""
-    items: list[dict[str, Any]] = kubectl.json("get", "nodes")["items"]
+    items: list[dict[str, Any]] = kubectl.raw("/api/v1/nodes")["items"]
     waiting = [each["metadata"]["name"] for each in items if not nodes.schedulable(each)]
     return f"{len(waiting)} of {len(items)} not schedulable, the first is {waiting[0]}" if waiting else None
+
+
+def missing_account(kubectl: Kubectl, namespace: str) -> str | None:
+    """Whether pods of `namespace` would be refused for want of its default ServiceAccount."""
+    accounts = kubectl.raw(f"/api/v1/namespaces/{namespace}/serviceaccounts")["items"]
+    return None if any(each["metadata"]["name"] == "default" for each in accounts) else "no ServiceAccount default"
 
 
 def missing_ca_bundles(kubectl: Kubectl) -> str | None:

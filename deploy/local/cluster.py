@@ -11,6 +11,7 @@ The way in for tests, benchmarks and the command line:
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,18 +61,14 @@ class Cluster:
         Raises LocalError, with the end of the log where a program is to blame.
         """
         self.settings.check()
-        layout = self.layout
         binaries = build.ensure(self.home.cache, self.settings.kubernetes_version, self.say)
         with locked(self.home.lock(self.name), waiting=lambda: self.say(f"waiting for the lock of {self.name}")):
             self._refuse_if_alive()
-            private(layout.root)
-            try:
+            private(self.layout.root)
+            with ExitStack() as unwinding:
+                unwinding.callback(self._unwind)
                 self._bring_up(binaries)
-            except BaseException:
-                self.say(f"failed; its logs are kept in {teardown.keep_logs(self.home, layout)}")
-                teardown.clear(self.home, layout, self._roster)
-                self._roster = None
-                raise
+                unwinding.pop_all()
 
     def down(self) -> None:
         """End everything and remove the folder. Raises NotFoundError if the cluster is not there."""
@@ -168,7 +165,7 @@ class Cluster:
         within("gpus", gpus, 0, MAX_GPUS)
         existing = self.kubectl("get", "nodes", "-o", "name").split()
         added = nodes.next_names((each.removeprefix("node/") for each in existing), count)
-        self.kubectl.create(nodes.manifest(name, gpus) for name in added)
+        self.kubectl.create((nodes.manifest(name, gpus) for name in added), validate=False)
         bringup.until(lambda: bringup.missing_nodes(self.kubectl), "nodes")
         return added
 
@@ -208,6 +205,11 @@ class Cluster:
         )
         Bringup(self._roster, self._authority(), self.settings, binaries, self.kubectl, self.say).run()
         self._roster.update(phase=Phase.UP)
+
+    def _unwind(self) -> None:
+        self.say(f"failed; its logs are kept in {teardown.keep_logs(self.home, self.layout)}")
+        teardown.clear(self.home, self.layout, self._roster)
+        self._roster = None
 
     def _reserve(self, program: str) -> None:
         if program != GATEKEEPER and not program.startswith(f"{GATEKEEPER}-"):

@@ -48,16 +48,25 @@ class Kubectl:
         """The object or list that `kubectl <arguments> -o json` answers."""
         return json.loads(self(*arguments, "-o", "json"))
 
-    def apply(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Server-side apply, taking over whatever field somebody else holds."""
-        stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-        flags = ("--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}", "-f", "-")
-        self("apply", *flags, stdin=stdin)
+    def raw(self, path: str) -> Any:
+        """What the API server answers to GET `path`: the cheapest call there is, for polling."""
+        return json.loads(self("get", "--raw", path))
 
-    def create(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-        self("create", "-f", "-", stdin=stdin)
+    def apply(self, objects: Iterable[Mapping[str, Any]], *, validate: bool = True) -> None:
+        """Server-side apply, taking over whatever field somebody else holds; unknown fields are refused.
+
+        Without `validate` the server is spared the making of its OpenAPI documents, about a second when fresh.
+        """
+        flags = ("--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}")
+        self("apply", *flags, f"--validate={str(validate).lower()}", "-f", "-", stdin=_list(objects))
+
+    def create(self, objects: Iterable[Mapping[str, Any]], *, validate: bool = True) -> None:
+        self("create", f"--validate={str(validate).lower()}", "-f", "-", stdin=_list(objects))
 
     def _environment(self) -> dict[str, str]:
         own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
         return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | own
+
+
+def _list(objects: Iterable[Mapping[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})

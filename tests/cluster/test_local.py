@@ -126,10 +126,16 @@ def status(trial: str) -> subprocess.CompletedProcess[str]:
         (("up", "--kubernetes-version", "1.37"), "kubernetes-version: '1.37'"),
         (("up", "--name", "UPPER"), "name: 'UPPER'"),
         (("up", "--addon-config", "/no/such/file"), "addon-config: /no/such/file"),
-        (("up", "--nonsense",), "--nonsense"),
+        (
+            (
+                "up",
+                "--nonsense",
+            ),
+            "--nonsense",
+        ),
         (("status", "-o", "xml"), "xml"),
     ],
-)  # fmt: skip
+)
 def test_wrong_usage_is_exit_code_2_and_names_field_and_value(arguments: tuple[str, ...], told: str) -> None:
     refused = run(*arguments, code=2)
     assert told in refused.stderr
@@ -293,8 +299,8 @@ def test_down_cleans_up_after_a_starter_that_was_killed(until: str) -> None:
 def test_a_cluster_tied_to_a_killed_process_is_reaped(tmp_path: Path) -> None:
     trial = name("tied")
     script = (
-        "import time; from deploy.local.cluster import Cluster; from deploy.local.settings import Settings\n"
-        f"Cluster(Settings(name={trial!r}, nodes=1, addon=False, tied=True)).up(); print('up', flush=True); time.sleep(600)"
+        "import signal; from deploy.local.cluster import Cluster; from deploy.local.settings import Settings\n"
+        f"Cluster(Settings(name={trial!r}, nodes=1, addon=False, tied=True)).up(); print('up', flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None

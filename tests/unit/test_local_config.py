@@ -236,11 +236,18 @@ def test_keys_are_private_from_the_first_moment(authority: Authority) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("nodes", -1), ("nodes", 5_001), ("gpus", -1), ("gpus", 65),
-        ("feature_gates", "A"), ("feature_gates", "A=yes"), ("feature_gates", "A=true,"),
-        ("runtime_config", "api/all"), ("runtime_config", "x=1"), ("addon_config", Path("/no/such/file")),
+        ("nodes", -1),
+        ("nodes", 5_001),
+        ("gpus", -1),
+        ("gpus", 65),
+        ("feature_gates", "A"),
+        ("feature_gates", "A=yes"),
+        ("feature_gates", "A=true,"),
+        ("runtime_config", "api/all"),
+        ("runtime_config", "x=1"),
+        ("addon_config", Path("/no/such/file")),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_no_program_could_use_is_named_with_its_field(field: str, value: Any) -> None:
     with pytest.raises(UsageError) as refusal:
         Settings(**{field: value}).check()

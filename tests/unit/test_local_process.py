@@ -50,12 +50,12 @@ def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
         threading.Event().wait(0.02)
 
 
-SLEEP = "import time; time.sleep(600)"
+SLEEP = "import signal; signal.pause()"
 
 
 def test_start_returns_when_it_is_ready(make: Make, tmp_path: Path) -> None:
     flag = tmp_path / "ready"
-    process = make(f"import pathlib, time; pathlib.Path({str(flag)!r}).touch(); time.sleep(600)", ready=appears(flag))
+    process = make(f"import pathlib, signal; pathlib.Path({str(flag)!r}).touch(); signal.pause()", ready=appears(flag))
     process.start()
     assert flag.exists()
     assert process.alive
@@ -95,7 +95,7 @@ def test_stop_lets_it_clean_up(make: Make, tmp_path: Path) -> None:
     script = (
         "import signal, sys, time\n"
         "def end(*_): print('cleaned', flush=True); sys.exit()\n"
-        "signal.signal(signal.SIGTERM, end); print('listening', flush=True); time.sleep(600)"
+        "signal.signal(signal.SIGTERM, end); print('listening', flush=True); signal.pause()"
     )
     process = make(script, ready=lambda: None if "listening" in tail(tmp_path / "trial.log", 5) else "deaf")
     process.start()
@@ -106,7 +106,7 @@ def test_stop_lets_it_clean_up(make: Make, tmp_path: Path) -> None:
 
 def test_stop_kills_what_ignores_term(make: Make, tmp_path: Path) -> None:
     script = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     )
     process = make(script, ready=lambda: None if process.tail() else "starting", stop_limit=0.5)
     process.start()
@@ -129,7 +129,8 @@ def test_children_end_with_it_even_when_the_leader_was_killed_first(make: Make, 
 def test_a_frozen_process_does_nothing_until_it_is_thawed(make: Make, tmp_path: Path) -> None:
     ticks = tmp_path / "ticks"
     process = make(
-        f"import time\nwhile True: open({str(ticks)!r}, 'a').write('.'); time.sleep(0.01)", ready=appears(ticks)
+        f"import threading\nwhile True: open({str(ticks)!r}, 'a').write('.'); threading.Event().wait(0.01)",
+        ready=appears(ticks),
     )
     process.start()
     process.pause()
@@ -144,7 +145,7 @@ def test_a_frozen_process_does_nothing_until_it_is_thawed(make: Make, tmp_path: 
 
 def test_a_frozen_process_can_be_stopped_gently(make: Make) -> None:
     process = make(
-        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit()); print(1, flush=True); time.sleep(600)"
+        "import signal, sys, time; signal.signal(15, lambda *_: sys.exit()); print(1, flush=True); signal.pause()"
     )
     process.start()
     until(lambda: process.tail() == "1")
@@ -195,7 +196,7 @@ def test_a_second_start_is_a_second_process_and_is_reported(make: Make) -> None:
 
 
 def test_several_are_stopped_within_one_limit(make: Make) -> None:
-    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"
     processes = [make(deaf, stop_limit=1.0) for _ in range(3)]
     for process in processes:
         process.start()

@@ -79,7 +79,7 @@ def test_down_kills_also_what_is_on_no_record_and_nothing_else(place: Home) -> N
     root = folder(place, "torn", State(name="torn", starter=dead()))
     place.cluster("torn").state.write_text("{")
     environment = {**os.environ, MARKER: str(root)}
-    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    sleep = [sys.executable, "-c", "import signal; signal.pause()"]
     with subprocess.Popen(sleep, env=environment) as ours, subprocess.Popen(sleep) as stranger:
         try:
             teardown.down(place, "torn")
@@ -104,7 +104,7 @@ def test_a_name_that_is_no_label_is_refused(place: Home, name: str) -> None:
 def test_a_program_that_runs_is_not_enlisted_twice(place: Home) -> None:
     folder(place, "a", State(name="a", starter=identity(), ports={"etcd": 1, "etcd-metrics": 2}))
     roster = Roster.load(place.cluster("a"))
-    process = roster.enlist("etcd", [sys.executable, "-c", "import time; time.sleep(600)"])
+    process = roster.enlist("etcd", [sys.executable, "-c", "import signal; signal.pause()"])
     process.start(wait=False)
     try:
         with pytest.raises(LocalError, match=f"etcd runs already, as pid {process.pid}"):
