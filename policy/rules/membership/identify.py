@@ -41,9 +41,10 @@ def identify(pod: Pod, namespace: str) -> Identity | None:
 
     Raises DisagreementError when two given names differ, ReservedNameError for a name of ours on an ownerless pod.
     """
-    given = _agreed(_given(pod))
-    if given is not None:
-        return Identity(_kind_of(pod, given), namespace, given.name, how=given.where)
+    given = _given(pod)
+    if _agreed(given) is not None:
+        told = _teller(given)
+        return Identity(_kind_of(pod, told), namespace, told.name, how=told.where)
     return families.of_controller(pod, namespace)
 
 
@@ -70,6 +71,12 @@ def _given(pod: Pod) -> list[Named]:
     if spec.workload_ref and spec.workload_ref.name:
         found.append(Named(spec.workload_ref.name, "field spec.workloadRef.name"))
     return found
+
+
+def _teller(given: list[Named]) -> Named:
+    """The place that tells the dialect: the annotation that we write ourselves only where no other names a PodGroup."""
+    ours = f"annotation {names.GROUP_NAME}"
+    return next((g for g in given if g.where != ours and not g.where.startswith("field ")), given[0])
 
 
 def _is_ours(pod: Pod, name: str) -> bool:
