@@ -26,8 +26,7 @@ WEBHOOK: Final = "webhook"
 KWOK: Final = "kwok"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 SCHEDULER: Final = "kube-scheduler"
-"""Names that a client of the API server may know it by, beside its loopback address."""
-SERVER_NAMES: Final = (LOOPBACK, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+SERVER_NAMES: Final = (LOOPBACK, "localhost", "kubernetes.default", "kubernetes.default.svc")
 
 
 @dataclass(frozen=True, slots=True)

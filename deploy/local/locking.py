@@ -6,6 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+class BusyError(Exception):
+    """Somebody else holds the lock."""
+
+
 @contextmanager
 def locked(path: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock `path`; `waiting` is called once if somebody else holds it first."""
@@ -17,3 +21,8 @@ def locked(path: Path, *, waiting: Callable[[], None] | None = None) -> Iterator
                 waiting()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def busy() -> None:
+    """As `waiting`: do not wait. Raises BusyError."""
+    raise BusyError

@@ -36,6 +36,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     health: Health
     kubernetes_version: str
     kubeconfig: str
+    kubectl: str
     ports: dict[str, int]
     pids: dict[str, int]
     processes: dict[str, ProcessStatus]
@@ -49,6 +50,7 @@ def examine(roster: Roster) -> Status:
         health=_health(roster.state, processes.values()),
         kubernetes_version=roster.state.kubernetes_version,
         kubeconfig=str(roster.layout.kubeconfig(ADMIN)),
+        kubectl=roster.state.kubectl,
         ports=roster.state.ports,
         pids=roster.pids(),
         processes=processes,

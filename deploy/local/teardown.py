@@ -13,7 +13,7 @@ from typing import Final
 
 from deploy.local import addon, ports, procfs
 from deploy.local.errors import LocalError, NotFoundError
-from deploy.local.locking import locked
+from deploy.local.locking import BusyError, busy, locked
 from deploy.local.paths import Home, Layout
 from deploy.local.process import POLL_SECONDS, Process, stop_all
 from deploy.local.roster import MARKER, Roster
@@ -61,8 +61,9 @@ def keep_logs(home: Home, layout: Layout) -> Path:
 
 
 def _reap(home: Home, name: str) -> bool:
+    """Whoever holds the lock is alive and at work on the cluster: it is left alone."""
     layout = home.cluster(name)
-    with locked(home.lock(name)), suppress(LocalError):
+    with suppress(LocalError, BusyError), locked(home.lock(name), waiting=busy):
         if Roster.load(layout).state.abandoned():
             clear(home, layout)
             return True

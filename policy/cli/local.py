@@ -63,7 +63,7 @@ def up(**options: Any) -> None:
     cluster = Cluster(Settings(**options), say=progress())
     cluster.up()
     found = cluster.status()
-    emit({"name": found.name, "kubeconfig": found.kubeconfig, "pids": found.pids, "ports": found.ports})
+    emit({field: getattr(found, field) for field in ("name", "kubeconfig", "kubectl", "pids", "ports")})
 
 
 @local.command()

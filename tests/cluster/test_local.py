@@ -77,7 +77,7 @@ def test_up_status_nodes_logs_down() -> None:
     up = run("up", "--name", trial, "--nodes", "2", "--gpus", "4", "--no-addon")
     try:
         printed = json.loads(up.stdout)
-        assert sorted(printed) == ["kubeconfig", "name", "pids", "ports"]
+        assert sorted(printed) == ["kubeconfig", "kubectl", "name", "pids", "ports"]
         assert sorted(printed["pids"]) == sorted(plane.PROGRAMS)
         assert "starting the control plane" in up.stderr
 

@@ -10,6 +10,7 @@ import pytest
 
 from deploy.local import procfs, state, teardown
 from deploy.local.errors import LocalError, NotFoundError, UsageError
+from deploy.local.locking import locked
 from deploy.local.paths import Home, home
 from deploy.local.procfs import Identity
 from deploy.local.roster import MARKER, Roster
@@ -73,6 +74,13 @@ def test_reap_takes_abandoned_clusters_and_leaves_the_others(place: Home) -> Non
     folder(place, "used", State(name="used", starter=dead(), phase=Phase.UP))
     assert teardown.reap(place) == ["left"]
     assert teardown.listed(place) == ["used"]
+
+
+def test_reap_waits_for_nobody_who_is_at_work(place: Home) -> None:
+    folder(place, "busy", State(name="busy", starter=dead()))
+    with locked(place.lock("busy")):
+        assert teardown.reap(place) == []
+    assert teardown.reap(place) == ["busy"]
 
 
 def test_down_kills_also_what_is_on_no_record_and_nothing_else(place: Home) -> None:
