@@ -28,7 +28,7 @@ def forming(group: Group) -> Told:
 def quota(group: Group, short: QuotaShort) -> Told:
     resource = short.key.removeprefix("requests.").removeprefix("limits.")
     need, free, hard = (quantity.text(n, resource) for n in (short.need, short.free, short.hard))
-    what = f"the {short.missing} missing need {need} {short.key}"
+    what = f"the {short.missing} missing need{_s(short.missing)} {need} {short.key}"
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
     if short.never:
         text = f"can never fit: {what}, quota {short.quota} allows {hard} in all; it starts by itself if that is raised"
@@ -50,7 +50,7 @@ def capability(group: Group, short: CapabilityShort) -> Told:
     need, free, limit = (quantity.text(n, short.resource) for n in (short.need, short.free, short.capability))
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "capabilityNano": short.capability}
     limiter = f"queue/{short.queue}/{short.resource}"
-    what = f"{group.need} pods need {need} {short.resource}"
+    what = f"{_pods_need(group.need)} {need} {short.resource}"
     if short.never:
         text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
         return Reason.NEVER_FITS, limiter, text, numbers
@@ -59,12 +59,14 @@ def capability(group: Group, short: CapabilityShort) -> Told:
 
 def nodes(group: Group, short: NodesShort) -> Told:
     numbers = _members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
-    each = f"{short.wanted} pods need {request_text(short.shape)} each"
+    each = f"{_pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
     seen = reasons_text(short.reasons)
     if short.never:
-        text = f"can never fit: {each}, and no node could take even one were it empty: {seen}"
+        why = f"no node could take even one were it empty: {seen}" if seen else "there are no nodes"
+        text = f"can never fit: {each}, and {why}"
         return Reason.NEVER_FITS, "nodes", text, numbers
-    text = f"{each}: {short.fit} fit; {seen}"
+    room = f" on {_count(short.on, 'node')}" if short.on else ""
+    text = f"{each}: {short.fit} fit{room}; {seen}" if seen else f"{each}: {short.fit} fit{room}"
     if short.empty_fit < short.wanted:
         text += f"; even with all nodes empty only {short.empty_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
@@ -92,7 +94,7 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
         f"{lifting} of {len(group.members)} pods (minMember {group.need}) fit: lifting their gates, queue {group.queue}"
     )
     if pinned:
-        text += f", placed on {pinned} node{'s' * (pinned > 1)}"
+        text += f", placed on {_count(pinned, 'node')}"
     if unverified:
         text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
     return Reason.ADMITTED, "", text, _members(group) | {"lifting": lifting, "nodes": pinned}
@@ -135,10 +137,22 @@ def request_text(shape: Shape) -> str:
 def reasons_text(reasons: dict[str, int]) -> str:
     """Nodes by reason, most frequent first; reasons comes ranked."""
     ranked = list(reasons.items())
-    parts = [f"{count} nodes {why}" if i == 0 else f"{count} {why}" for i, (why, count) in enumerate(ranked)]
+    parts = [f"{_count(n, 'node') if i == 0 else n} {why}" for i, (why, n) in enumerate(ranked)]
     shown = parts[:_MOST_REASONS]
     rest = sum(count for _, count in ranked[_MOST_REASONS:])
-    return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])]) or "there are no nodes"
+    return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])])
+
+
+def _pods_need(number: int) -> str:
+    return f"{_count(number, 'pod')} need{_s(number)}"
+
+
+def _s(number: int) -> str:
+    return "s" if number == 1 else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _members(group: Group) -> dict[str, int]:

@@ -32,6 +32,7 @@ class NodesShort(msgspec.Struct, frozen=True):
     empty_fit: int
     shape: Shape
     reasons: dict[str, int]
+    on: int = 0  # nodes that take at least one
 
     @property
     def never(self) -> bool:
@@ -200,6 +201,7 @@ def _short(pool: Pool, members: list[PodFacts], fit: int, counts: Matrix, blocke
         empty_fit=int(np.minimum(empty, len(members)).sum()),
         shape=members[0].shape,
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+        on=int(np.count_nonzero(counts)),
     )
 
 
