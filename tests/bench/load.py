@@ -19,7 +19,7 @@ WATCH = {"watch": "true", "timeoutSeconds": "600", "allowWatchBookmarks": "true"
 
 class _Event(msgspec.Struct):
     type: str
-    object: Pod
+    object: msgspec.Raw
 
 
 @dataclass
@@ -51,13 +51,14 @@ class Stopwatch:
             now = time.monotonic()
             if event.type == "BOOKMARK":
                 continue
-            seen = self.pods.setdefault(event.object.metadata.name, Seen())
+            pod = msgspec.json.decode(event.object, type=Pod)
+            seen = self.pods.setdefault(pod.metadata.name, Seen())
             if not seen.created:
                 seen.created = now
-                self.on_created(event.object.metadata.name)
-            if not event.object.spec.scheduling_gates:
+                self.on_created(pod.metadata.name)
+            if not pod.spec.scheduling_gates:
                 seen.open = seen.open or now
-            if event.object.spec.node_name:
+            if pod.spec.node_name:
                 seen.bound = seen.bound or now
 
     def wait(self, count: int, what: str, seconds: float = 180.0) -> float:

@@ -1,0 +1,93 @@
+"""`make long`: run every part that has not passed yet, write each result down, go on after an interruption.
+
+Results stand in .long/results.jsonl, one line a part. `--again` forgets them; `--only TEXT` picks parts by name.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+RESULTS = Path(".long/results.jsonl")
+LIMIT_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    tests: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    part: str
+    passed: bool
+    seconds: float
+    summary: str
+
+
+def parts() -> list[Part]:
+    whole = "tests/cluster/test_whole.py::test_every_gang_starts_whole_and_no_limit_is_passed"
+    found = [
+        Part(f"submissions-{seed}", (whole,), {"GANGGATE_SUBMISSIONS": "100", "GANGGATE_SEED": str(seed)})
+        for seed in range(1, 11)
+    ]
+    found.append(Part("pairs", ("tests/cluster/test_pair.py",), {"GANGGATE_PAIRS": "50"}))
+    found += [
+        Part(f"machine-{seed}", ("tests/property/test_machine.py",), {"GANGGATE_RUNS": "5000", "GANGGATE_SEED": str(seed)})
+        for seed in range(1, 11)
+    ]
+    return found
+
+
+def passed_before() -> set[str]:
+    if not RESULTS.exists():
+        return set()
+    lines = (json.loads(line) for line in RESULTS.read_text().splitlines())
+    return {line["part"] for line in lines if line["passed"]}
+
+
+def run(part: Part) -> Result:
+    started = time.monotonic()
+    argv = [sys.executable, "-m", "pytest", "-q", "--timeout", str(LIMIT_SECONDS), *part.tests]
+    done = subprocess.run(argv, env=os.environ | part.env, capture_output=True, text=True, timeout=LIMIT_SECONDS + 60)
+    lines = [line for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode:
+        print("\n".join(lines[-60:]), file=sys.stderr)
+    return Result(part.name, done.returncode == 0, round(time.monotonic() - started, 1), lines[-1] if lines else "")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    if options.again:
+        RESULTS.unlink(missing_ok=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    before = passed_before()
+    wanted = [part for part in parts() if options.only in part.name]
+    if options.list:
+        for part in wanted:
+            print(f"{part.name}: {'passed' if part.name in before else 'to do'}")
+        return 0
+    failed = 0
+    for part in wanted:
+        if part.name in before:
+            continue
+        result = run(part)
+        with RESULTS.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+        print(f"{result.part}: {'passed' if result.passed else 'FAILED'} in {result.seconds} s: {result.summary}", flush=True)
+        failed += not result.passed
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
