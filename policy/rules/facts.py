@@ -25,13 +25,26 @@ from policy.rules.model import (
     QuotaFacts,
     ScopeFact,
 )
-from policy.rules.objects import Namespace, Node, ObjectMeta, Pod, PodGroup, Quantities, Queue, ResourceQuota
+from policy.rules.objects import (
+    Namespace,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodTemplate,
+    Quantities,
+    Queue,
+    ResourceQuota,
+)
 from policy.rules.shape import shape_of, single_node
 
 
 def epoch(stamp: str | None) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 for none."""
-    return dt.datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+    """Seconds since the epoch of an RFC 3339 time; 0 for none, and for what is no time."""
+    try:
+        return dt.datetime.fromisoformat(stamp).timestamp() if stamp else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def pod(item: Pod) -> PodFacts:
@@ -59,7 +72,7 @@ def pod(item: Pod) -> PodFacts:
         queue=queue,
         lifted=_lifted(meta),
         pin=single_node(item),
-        task_min=_natural(meta.label(names.COSCHEDULING_LITE_MIN)) or 0,
+        task_min=_task_min(meta),
     )
 
 
@@ -81,6 +94,10 @@ def _gone_at(meta: ObjectMeta) -> float | None:
 def _index(meta: ObjectMeta) -> int:
     found = _natural(meta.annotation(names.COMPLETION_INDEX) or meta.label(names.COMPLETION_INDEX))
     return -1 if found is None else found
+
+
+def _task_min(meta: ObjectMeta) -> int:
+    return _natural(meta.label(names.COSCHEDULING_LITE_MIN)) or 0
 
 
 def _natural(text: str | None) -> int | None:
@@ -185,8 +202,7 @@ def owner(family: Family) -> Callable[[Owner], OwnerFacts]:
 
 def _owner(family: Family, item: Owner) -> OwnerFacts:
     meta = item.metadata
-    template = family.template(item)
-    member = Pod(metadata=template.metadata, spec=template.spec)
+    member = _member(family.template(item), meta.namespace)
     identity, queue_name, problem = _membership(member)
     minimum, complaint = _min_member(meta)
     return OwnerFacts(
@@ -202,9 +218,17 @@ def _owner(family: Family, item: Owner) -> OwnerFacts:
         min_member=minimum,
         over=family.over(item) or meta.deletion_timestamp is not None,
         held=family.held(item),
-        names_group=identity.name if identity else "",
+        group=identity,
+        task_min=_task_min(member.metadata),
         problem=problem or complaint,
     )
+
+
+def _member(template: PodTemplate, namespace: str) -> Pod:
+    """The pod that the owner will make, as far as the template tells: controllers copy labels and annotations only."""
+    said = template.metadata
+    meta = ObjectMeta(namespace=namespace, labels=said.labels, annotations=said.annotations)
+    return resources.defaulted(Pod(metadata=meta, spec=template.spec))
 
 
 def _min_member(meta: ObjectMeta) -> tuple[int | None, str]:

@@ -38,7 +38,7 @@ class _Index:
         self.podgroups: dict[tuple[str, str], list[PodGroupFacts]] = {}
         for podgroup in snapshot.podgroups:
             self.podgroups.setdefault((podgroup.namespace, podgroup.name), []).append(podgroup)
-        self.naming: dict[tuple[str, str], list[OwnerFacts]] = {}
+        self.naming: dict[str, list[OwnerFacts]] = {}  # by the key of the group that their pods will name
         self.identities: dict[str, Identity] = {}
         self.members: dict[str, list[PodFacts]] = {}
         self._add_owners(snapshot.owners.values())
@@ -46,8 +46,8 @@ class _Index:
 
     def _add_owners(self, owners: Iterable[OwnerFacts]) -> None:
         for owner in owners:
-            if owner.names_group:
-                self.naming.setdefault((owner.namespace, owner.names_group), []).append(owner)
+            if owner.group:
+                self.naming.setdefault(owner.group.key, []).append(owner)
             if managed(self.snapshot.namespaces.get(owner.namespace)) and not owner.over and not owner.held:
                 self._add(_identity_of_owner(owner))
 
@@ -65,8 +65,8 @@ class _Index:
 
 
 def _identity_of_owner(owner: OwnerFacts) -> Identity:
-    if owner.names_group:
-        return Identity(PODGROUP, owner.namespace, owner.names_group, how=f"template of {owner.kind} {owner.name}")
+    if owner.group:
+        return owner.group
     return Identity(owner.kind, owner.namespace, owner.name, owner.uid, how=f"controller {owner.kind} {owner.name}")
 
 
@@ -126,7 +126,7 @@ def own_podgroup(uid: str) -> str:
 
 def _named(index: _Index, identity: Identity, pods: list[PodFacts], live: list[PodFacts]) -> Group:
     """A group whose identity is a name that its pods give."""
-    owners = index.naming.get((identity.namespace, identity.name), [])
+    owners = index.naming.get(identity.key, [])
     podgroup = _find(index, identity)
     minimum, source, problem = _named_size(identity, podgroup, live)
     group = Group(

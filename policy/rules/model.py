@@ -31,14 +31,16 @@ class Shape(Fact, frozen=True):
     node_terms: tuple[NodeSelectorTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[str, ...] = ()  # "TCP/8080", with the address where one is bound
-    alone_on_node: tuple[PodAffinityTerm, ...] = ()  # self anti-affinity on the hostname
+    alone_on_node: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects the pod itself
+    repels: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects other pods
     unverifiable: tuple[str, ...] = ()  # what no snapshot can tell: claims, volumes, other inter-pod terms
     scheduler: str = names.DEFAULT_SCHEDULER
     priority: int = 0
     priority_class: str = ""
     terminating: bool = False  # the quota scope: activeDeadlineSeconds is set
+    best_effort: bool = False  # the QoS class, and quota scope
     cross_namespace: bool = False  # the quota scope CrossNamespacePodAffinity
-    unstated: tuple[str, ...] = ()  # "cpu", "memory", "limits.cpu"…: some container does not state it
+    unstated: tuple[str, ...] = ()  # "requests.cpu", "limits.memory"…: some container does not state it
 
 
 class Lifted(Fact, frozen=True):
@@ -46,6 +48,7 @@ class Lifted(Fact, frozen=True):
 
     min: int
     at: float
+    queue: str = ""  # charged for the pod as long as it lives
 
 
 class PodFacts(Fact, frozen=True):
@@ -104,7 +107,8 @@ class OwnerFacts(Fact, frozen=True):
     min_member: int | None = None  # the owner's annotation
     over: bool = False
     held: bool = False
-    names_group: str = ""  # its pods will name a group of their own
+    group: Identity | None = None  # that its pods will name
+    task_min: int = 0  # from the labels of a group without object
     problem: str = ""
 
 

@@ -71,9 +71,9 @@ def _in_scope(scope: ScopeFact, shape: Shape) -> bool:
         case "NotTerminating":
             return not shape.terminating
         case "BestEffort":
-            return best_effort(shape)
+            return shape.best_effort
         case "NotBestEffort":
-            return not best_effort(shape)
+            return not shape.best_effort
         case "PriorityClass":
             return _priority_in_scope(scope, shape.priority_class)
         case "CrossNamespacePodAffinity":
@@ -92,11 +92,6 @@ def _priority_in_scope(scope: ScopeFact, name: str) -> bool:
             return not name
         case _:
             return bool(name)
-
-
-def best_effort(shape: Shape) -> bool:
-    """The QoS class BestEffort: neither cpu nor memory is asked for or limited."""
-    return not any(amounts.get(name) for amounts in (shape.requests, shape.limits) for name in ("cpu", "memory"))
 
 
 def counted(quota: QuotaFacts, pods: Iterable[PodFacts], now: float) -> Resources:
@@ -125,7 +120,7 @@ def shortage(
         return None
     charged = cost(shape)
     for key in sorted(quota.hard):
-        if _demands(key, shape):
+        if demands(key, shape):
             return QuotaUnstated(quota.name, key)
         need = charged.get(key, 0) * missing
         taken = max(quota.used.get(key, 0), count.get(key, 0))
@@ -134,6 +129,7 @@ def shortage(
     return None
 
 
-def _demands(key: str, shape: Shape) -> bool:
+def demands(key: str, shape: Shape) -> bool:
+    """Whether a quota with this key refuses pods of the shape because a container does not state the amount."""
     full = key if key.startswith("limits.") else f"requests.{key.removeprefix('requests.')}"
     return full in shape.unstated

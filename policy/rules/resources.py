@@ -83,6 +83,27 @@ def limits(pod: Pod) -> Resources:
     return found
 
 
+def defaulted(pod: Pod) -> Pod:
+    """A template's pod as the API server will store it: limits stand in for absent requests.
+
+    It does so for pods alone, not for templates (SetDefaults_Pod of k8s.io/kubernetes pkg/apis/core/v1).
+    """
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(_defaulted(c) for c in pod.spec.containers),
+        init_containers=tuple(_defaulted(c) for c in pod.spec.init_containers),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _defaulted(container: Container) -> Container:
+    stated = container.resources
+    if stated is None or not stated.limits:
+        return container
+    requests = {**stated.limits, **(stated.requests or {})}
+    return msgspec.structs.replace(container, resources=msgspec.structs.replace(stated, requests=requests))
+
+
 def extended(pod: Pod) -> frozenset[str]:
     """Names of the extended resources that any container of the pod asks for, in requests or limits."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)

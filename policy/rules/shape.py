@@ -1,7 +1,7 @@
 """The shape of a pod: what quota scopes and the scheduler's filters look at, shared by pods of one template.
 
 Interning keeps 50,000 pods small and lets placement treat equal pods as one class by identity. May know objects,
-resources and the model; one pod at a time.
+resources, quota_traits and the model; one pod at a time.
 """
 
 from functools import lru_cache
@@ -9,26 +9,18 @@ from functools import lru_cache
 import msgspec
 
 from policy import names
-from policy.rules import quantity, resources
+from policy.rules import quantity, quota_traits, resources
 from policy.rules.model import Shape
-from policy.rules.objects import (
-    Container,
-    NodeSelectorTerm,
-    Pod,
-    PodAffinityTerm,
-    Quantities,
-    SelectorRequirement,
-)
+from policy.rules.objects import Container, NodeSelectorTerm, Pod, PodAffinityTerm, SelectorRequirement
 
 ANY_ADDRESS = "0.0.0.0"  # a host port without address is bound to all
 _NODE_NAME_FIELD = "metadata.name"
-_STATED = ("cpu", "memory")  # resources that a quota demands every container to state
 
 
 def shape_of(pod: Pod) -> Shape:
     """Raises nothing: a pod with a quantity that does not parse asks for nothing and is unverifiable, and says so."""
     spec = pod.spec
-    alone, others = _inter_pod(pod)
+    alone, repels, others = _inter_pod(pod)
     broken: tuple[str, ...] = ()
     try:
         wanted, limited = resources.requests(pod), resources.limits(pod)
@@ -44,13 +36,15 @@ def shape_of(pod: Pod) -> Shape:
                 tolerations=spec.tolerations,
                 host_ports=_host_ports(pod),
                 alone_on_node=alone,
+                repels=repels,
                 unverifiable=broken + _unverifiable(pod) + others,
                 scheduler=spec.scheduler_name,
                 priority=spec.priority,
                 priority_class=spec.priority_class_name,
-                terminating=spec.active_deadline_seconds is not None,
-                cross_namespace=_cross_namespace(pod),
-                unstated=_unstated(pod),
+                terminating=quota_traits.terminating(pod),
+                best_effort=quota_traits.best_effort(pod),
+                cross_namespace=quota_traits.cross_namespace(pod),
+                unstated=quota_traits.unstated(pod),
             )
         )
     )
@@ -100,38 +94,48 @@ def _own_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
     return tuple(t for t in bare if t.match_expressions or t.match_fields)
 
 
-def _containers(pod: Pod) -> tuple[Container, ...]:
-    return (*pod.spec.init_containers, *pod.spec.containers)
+def _lasting(pod: Pod) -> tuple[Container, ...]:
+    """Containers that run for the pod's whole life: ordinary init containers hold no host port against others."""
+    sidecars = (c for c in pod.spec.init_containers if c.restart_policy == "Always")
+    return (*sidecars, *pod.spec.containers)
 
 
 def _host_ports(pod: Pod) -> tuple[str, ...]:
     found = {
         f"{port.protocol}/{port.host_port}/{port.host_ip or ANY_ADDRESS}"
-        for container in _containers(pod)
+        for container in _lasting(pod)
         for port in container.ports
         if port.host_port
     }
     return tuple(sorted(found))
 
 
-def _inter_pod(pod: Pod) -> tuple[tuple[PodAffinityTerm, ...], tuple[str, ...]]:
-    """Self anti-affinity on the hostname can be judged; every other required term cannot."""
+_Terms = tuple[PodAffinityTerm, ...]
+
+
+def _inter_pod(pod: Pod) -> tuple[_Terms, _Terms, tuple[str, ...]]:
+    """Plain anti-affinity on the hostname, to oneself and to others, can be judged; other required terms cannot."""
     affinity = pod.spec.affinity
-    alone: list[PodAffinityTerm] = []
-    others: list[str] = []
-    if affinity and affinity.pod_anti_affinity:
-        for term in affinity.pod_anti_affinity.required:
-            judged = term.topology_key == names.HOSTNAME_LABEL and selects(term, pod.metadata.labels or {})
-            alone.append(term) if judged else others.append(f"pod anti-affinity by {term.topology_key}")
-    if affinity and affinity.pod_affinity:
-        others += [f"pod affinity by {term.topology_key}" for term in affinity.pod_affinity.required]
-    return tuple(alone), tuple(others)
+    anti = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    attracted = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
+    judged = [t for t in anti if t.topology_key == names.HOSTNAME_LABEL and _is_plain(t)]
+    own = pod.metadata.labels or {}
+    others = [f"pod anti-affinity by {t.topology_key}" for t in anti if t not in judged]
+    others += [f"pod affinity by {t.topology_key}" for t in attracted]
+    return (
+        tuple(t for t in judged if selects(t, own)),
+        tuple(t for t in judged if not selects(t, own)),
+        tuple(others),
+    )
+
+
+def _is_plain(term: PodAffinityTerm) -> bool:
+    """The term looks at pods of its own namespace, by labels that it spells out."""
+    return not (term.namespaces or term.match_label_keys or term.mismatch_label_keys) and not term.namespace_selector
 
 
 def selects(term: PodAffinityTerm, labels: dict[str, str]) -> bool:
-    """True when the term picks a pod of the same namespace with these labels, and is plain enough to say."""
-    if term.namespaces or term.namespace_selector or term.match_label_keys or term.mismatch_label_keys:
-        return False
+    """True when a plain term picks a pod of the same namespace with these labels; no selector picks none."""
     selector = term.label_selector
     if selector is None:
         return False
@@ -157,32 +161,8 @@ def _unverifiable(pod: Pod) -> tuple[str, ...]:
     found: list[str] = []
     if spec.resource_claims:
         found.append("resource claims")
-    if any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
+    if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes):
         found.append("volume affinity")
     if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints):
         found.append("hard topology spread")
     return tuple(found)
-
-
-def _cross_namespace(pod: Pod) -> bool:
-    affinity = pod.spec.affinity
-    groups = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ()
-    return any(t.namespaces or t.namespace_selector is not None for g in groups if g for t in g.required)
-
-
-def _unstated(pod: Pod) -> tuple[str, ...]:
-    """Which of cpu and memory some container leaves open: a quota on them refuses such a pod."""
-    if pod.spec.resources and (pod.spec.resources.requests or pod.spec.resources.limits):
-        return ()
-    return tuple(
-        f"{field}.{name}"
-        for field in ("requests", "limits")
-        for name in _STATED
-        if any(name not in _stated(c, field) for c in _containers(pod))
-    )
-
-
-def _stated(container: Container, field: str) -> Quantities:
-    found = container.resources
-    amounts = (found.requests if field == "requests" else found.limits) if found else None
-    return amounts or {}

@@ -7,6 +7,8 @@ Size: min(parallelism, completions still to come). Indexes that succeeded or fai
 from policy.rules.membership.family import Family, Owner, Size
 from policy.rules.objects import Job, PodTemplate
 
+_LONGEST_INDEX = 10  # digits; completions are 32-bit numbers
+
 
 def size(owner: Owner) -> Size:
     job = _job(owner)
@@ -29,13 +31,16 @@ def _remaining(job: Job) -> int | None:
 
 
 def count_indexes(text: str) -> int:
-    """Members of an index list as Job status writes it: "1,3-5,7" has five."""
-    return sum(_span(part) for part in text.split(",") if part)
+    """Members of an index list as Job status writes it: "1,3-5,7" has five. What is no index counts for none."""
+    return sum(_span(part) for part in text.split(","))
 
 
 def _span(part: str) -> int:
-    first, _, last = part.partition("-")
-    return int(last) - int(first) + 1 if last else 1
+    first, dash, last = part.partition("-")
+    bounds = (first, last) if dash else (first, first)
+    if not all(b.isascii() and b.isdigit() and len(b) < _LONGEST_INDEX for b in bounds):
+        return 0
+    return max(0, int(bounds[1]) - int(bounds[0]) + 1)
 
 
 def template(owner: Owner) -> PodTemplate:
