@@ -54,7 +54,7 @@ def starts_whole(kubectl: Kubectl) -> None:
     tell("1. a plain Job of 8 pods, no annotation, no field of ours (deploy/examples/03-plain-job.yaml)")
     began = time.monotonic()
     namespace = apply(kubectl, "03-plain-job.yaml")
-    until(lambda: bound(kubectl, namespace) == 8, "8 pods bound")  # noqa: PLR2004 -- the example's size
+    until(lambda: bound(kubectl, namespace) == 8, "8 pods bound")
     tell(f"   8 of 8 bound {time.monotonic() - began:.1f} s after `kubectl apply`; its events:")
     events(kubectl, namespace, "Job")
 
