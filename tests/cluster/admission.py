@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from deploy.local.cluster import Cluster
-from deploy.local.settings import Settings
 from policy import names
-from tests.cluster.calls import Answer, Caller, eventually
+from tests.cluster.calls import Answer, Caller
+from tests.cluster.conftest import MakeCluster, take_down, wait_until
 
 GANG, HYBRID, BINPACK, PLAIN, FREE = "p-gang", "p-hybrid", "p-binpack", "p-plain", "p-unlabelled"
 LABELS = {GANG: "gang", HYBRID: "hybrid", BINPACK: "binpack", PLAIN: None, FREE: None}
@@ -63,16 +63,15 @@ def owner(kind: str = "Job", api: str = "batch/v1", controller: bool = True) -> 
 
 
 @contextmanager
-def bare_world(name: str) -> Iterator[World]:
+def bare_world(make_cluster: MakeCluster) -> Iterator[World]:
     """A cluster of one node without ganggate, with the namespaces and rights of this page."""
-    cluster = Cluster(Settings(name=name, nodes=1, addon=False, tied=True))
-    cluster.up()
+    cluster = make_cluster(nodes=1, addon=False)
     try:
         world = World(cluster)
         _furnish(world)
         yield world
     finally:
-        cluster.down()
+        take_down(cluster)
 
 
 def _furnish(world: World) -> None:
@@ -89,7 +88,7 @@ def _furnish(world: World) -> None:
     assert world.admin.create(f"{RBAC}/clusterrolebindings", kubelets).ok
     for namespace in LABELS:
         account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
-        eventually(account, lambda path=account: world.admin("GET", path).ok)
+        wait_until(lambda path=account: world.admin("GET", path).ok, what=account)
 
 
 def namespace_object(name: str, policy: str | None) -> dict[str, Any]:

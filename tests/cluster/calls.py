@@ -4,8 +4,7 @@ Not the product's client: tests see what a stranger's program would, warnings in
 """
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from kubernetes.client.rest import RESTClientObject
 
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
-DEADLINE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -56,11 +54,3 @@ class Caller:
 
     def patch(self, path: str, body: dict[str, Any], kind: str = STRATEGIC) -> Answer:
         return self("PATCH", path, body, kind)
-
-
-def eventually(what: str, ask: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
-    """The first answer of `ask` that is true; fails with the last one."""
-    deadline = time.monotonic() + seconds
-    while not (answer := ask()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s, last {answer!r}"
-    return answer

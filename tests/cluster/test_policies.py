@@ -8,17 +8,19 @@ import pytest
 import yaml
 
 from policy import names
+from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.cluster.admission import (
     BINPACK, FREE, GANG, GATES, HYBRID, LIFT, OTHER_GATE, PLAIN, World, bare_world, namespace_object, owner, pod,
 )  # fmt: skip
-from tests.cluster.calls import Answer, eventually
+from tests.cluster.calls import Answer
+from tests.cluster.conftest import MakeCluster, wait_until
 
 POLICIES = Path(__file__).parents[2] / "deploy" / "policies"
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with bare_world("test-policies") as world:
+def world(make_cluster: MakeCluster) -> Iterator[World]:
+    with bare_world(make_cluster) as world:
         world.cluster.kubectl.apply(shipped())
         in_force(world)
         yield world
@@ -34,11 +36,13 @@ def in_force(world: World) -> None:
     gated = world.pod()
     dry = "?dryRun=All"
     pods = f"/api/v1/namespaces/{GANG}/pods"
-    eventually("marks", lambda: not world.tenant.create(pods + dry, pod(**marked)).ok)
-    eventually("gate-required", lambda: not world.tenant.create(pods + dry, pod(**bare, ownerReferences=owner())).ok)
-    eventually("gate-removal", lambda: not world.tenant.patch(gated + dry, LIFT).ok)
+    wait_until(lambda: not world.tenant.create(pods + dry, pod(**marked)).ok, what="marks")
+    wait_until(
+        lambda: not world.tenant.create(pods + dry, pod(**bare, ownerReferences=owner())).ok, what="gate-required"
+    )
+    wait_until(lambda: not world.tenant.patch(gated + dry, LIFT).ok, what="gate-removal")
     wrong = namespace_object("p-probe", "gong")
-    eventually("namespace-policy", lambda: world.admin.create(f"/api/v1/namespaces{dry}", wrong).warning)
+    wait_until(lambda: world.admin.create(f"/api/v1/namespaces{dry}", wrong).warning, what="namespace-policy")
 
 
 def refused(answer: Answer, *parts: str) -> None:
@@ -60,7 +64,7 @@ def test_every_expression_is_type_checked_without_a_warning(world: World) -> Non
         seen = [each["metadata"]["generation"] == each.get("status", {}).get("observedGeneration") for each in items]
         return items if all(seen) else None
 
-    items = eventually("type checks", checked)
+    items = wait_until(checked, what="type checks")
     assert {each["metadata"]["name"]: each["status"]["typeChecking"] for each in items} == {
         "ganggate-gate-removal": {}, "ganggate-gate-required": {}, "ganggate-marks": {}, "ganggate-namespace-policy": {},
     }  # fmt: skip
@@ -146,15 +150,7 @@ def test_the_group_label_is_fixed_after_creation(world: World) -> None:
     assert world.lifter.patch(path, other).ok
 
 
-NAMED = [
-    *(("annotations", key) for key in (
-        names.GROUP_NAME, names.VOLCANO_PODGROUP, names.VOLCANO_GROUP_NAME, names.QUEUE_NAME, names.QUEUE_NAME_LONG,
-    )),
-    *(("labels", key) for key in (
-        names.COSCHEDULING_LABEL, names.COSCHEDULING_OLD_LABEL, names.COSCHEDULING_LITE_NAME,
-        names.COSCHEDULING_LITE_MIN, names.QUEUE_NAME,
-    )),
-]  # fmt: skip
+NAMED = [*(("annotations", key) for key in NAMING_ANNOTATIONS), *(("labels", key) for key in NAMING_LABELS)]
 
 
 @pytest.mark.parametrize(("field", "key"), NAMED)
@@ -268,7 +264,7 @@ def test_a_job_whose_pods_came_past_the_webhook_is_told_why(world: World) -> Non
         events = world.admin("GET", f"/api/v1/namespaces/{GANG}/events?fieldSelector=reason=FailedCreate").body["items"]
         return [each["message"] for each in events if 'its controller is Job "bypass"' in each["message"]]
 
-    assert names.GATE in eventually("FailedCreate", told)[0]
+    assert names.GATE in wait_until(told, what="FailedCreate")[0]
 
 
 def test_the_job_controller_and_the_kubelet_are_not_in_the_way(world: World) -> None:
@@ -281,11 +277,11 @@ def test_the_job_controller_and_the_kubelet_are_not_in_the_way(world: World) -> 
         items = world.admin("GET", pods + selector).body["items"]
         return items if len(items) == 3 else None
 
-    for each in eventually("three pods", three):
+    for each in wait_until(three, what="three pods"):
         lifted = LIFT | {"metadata": {"annotations": {names.ANNOTATION_LIFTED: "x"}}}
         assert world.lifter.patch(f"{pods}/{each['metadata']['name']}", lifted).ok
-    eventually("completion", lambda: world.admin("GET", f"{jobs}/whole").body["status"].get("succeeded") == 3)
-    eventually("no finalizer is left", lambda: not any("finalizers" in each["metadata"] for each in three() or []))
+    wait_until(lambda: world.admin("GET", f"{jobs}/whole").body["status"].get("succeeded") == 3, what="completion")
+    wait_until(lambda: not any("finalizers" in each["metadata"] for each in three() or []), what="no finalizer is left")
 
 
 def test_a_kubelet_writes_status(world: World) -> None:

@@ -12,7 +12,8 @@ import yaml
 from deploy.local.kubectl import KubectlError
 from policy import names
 from tests.cluster.admission import FREE, World, bare_world
-from tests.cluster.calls import MERGE, Caller, eventually
+from tests.cluster.calls import MERGE, Caller
+from tests.cluster.conftest import MakeCluster, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACCOUNT = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:ganggate-"
@@ -24,8 +25,8 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with bare_world("test-shipped") as world:
+def world(make_cluster: MakeCluster) -> Iterator[World]:
+    with bare_world(make_cluster) as world:
         world.cluster.install()
         # Registered by URL, which cannot be applied over by Service; and nobody would answer.
         kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
@@ -180,7 +181,7 @@ def test_create_adds_the_missing_crd_and_leaves_the_others_alone(world: World) -
     theirs, missing = f"{CRDS}/podgroups.{names.VOLCANO_API}", f"{CRDS}/podgroups.{names.COSCHEDULING_API}"
     foreign = world.admin.patch(theirs, {"metadata": {"labels": {names.LABEL_MANAGED: "somebody"}}}, MERGE)
     assert world.admin("DELETE", missing).ok
-    eventually("deletion", lambda: world.admin("GET", missing).code == 404)
+    wait_until(lambda: world.admin("GET", missing).code == 404, what="deletion")
     with pytest.raises(KubectlError, match="AlreadyExists"):
         world.cluster.kubectl("create", "-f", str(DEPLOY / "crds"))
     assert world.admin("GET", missing).body["metadata"]["labels"] == {names.LABEL_MANAGED: names.MANAGER}
@@ -209,7 +210,7 @@ SYSTEM, HOOKS = names.SYSTEM_NAMESPACE, "admissionregistration.k8s.io"
         (True, ("lift", names.DOMAIN, "groups", FREE)),
         (True, ("patch", names.COSCHEDULING_API, "podgroups/status", FREE)),
         (True, ("create", "events.k8s.io", "events", FREE)),
-        (True, ("update", "coordination.k8s.io", "leases", SYSTEM, names.LEASE_NAME)),
+        (True, ("patch", "coordination.k8s.io", "leases", SYSTEM, names.LEASE_NAME)),
         (True, ("update", "", "secrets", SYSTEM, names.CERT_SECRET)),
         (True, ("patch", HOOKS, "mutatingwebhookconfigurations", "", names.MUTATING_CONFIG)),
         (False, ("patch", HOOKS, "mutatingwebhookconfigurations", "", "other")),
@@ -217,7 +218,7 @@ SYSTEM, HOOKS = names.SYSTEM_NAMESPACE, "admissionregistration.k8s.io"
         (False, ("get", "", "secrets", SYSTEM, "other")),
         (False, ("get", "", "secrets", "kube-system", names.CERT_SECRET)),
         (False, ("list", "", "secrets", SYSTEM)),
-        (False, ("update", "coordination.k8s.io", "leases", "kube-system", names.LEASE_NAME)),
+        (False, ("patch", "coordination.k8s.io", "leases", "kube-system", names.LEASE_NAME)),
         (False, ("create", "", "pods", FREE)),
         (False, ("delete", "", "pods", FREE)),
         (False, ("patch", "", "pods/status", FREE)),
@@ -241,7 +242,9 @@ def test_the_webhook_may_nothing(world: World) -> None:
 
 def test_a_namespace_admin_makes_podgroups_and_neither_queues_nor_lifts(world: World) -> None:
     for group in (names.VOLCANO_API, names.COSCHEDULING_API, names.COSCHEDULING_OLD_API):
-        eventually(f"edit holds {group}", lambda group=group: may(world.tenant, "create", group, "podgroups", FREE))
+        wait_until(
+            lambda group=group: may(world.tenant, "create", group, "podgroups", FREE), what=f"edit holds {group}"
+        )
         assert may(world.tenant, "list", group, "podgroups", FREE)
     assert not may(world.tenant, "create", names.VOLCANO_API, "queues")
     assert not may(world.tenant, "lift", names.DOMAIN, "groups", FREE)
@@ -271,8 +274,8 @@ def test_the_gatekeepers_calls_go_to_levels_of_their_own(world: World) -> None:
     def chosen(path: str) -> str | None:
         return named.get(gatekeeper("GET", path).headers["X-Kubernetes-PF-FlowSchema-UID"])
 
-    eventually("pods", lambda: chosen("/api/v1/pods?limit=1") == "ganggate")
-    eventually("lease", lambda: chosen(lease) == "ganggate-leader-election")
+    wait_until(lambda: chosen("/api/v1/pods?limit=1") == "ganggate", what="pods")
+    wait_until(lambda: chosen(lease) == "ganggate-leader-election", what="lease")
 
 
 def test_every_example_is_accepted(world: World) -> None:

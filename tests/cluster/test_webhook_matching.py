@@ -11,8 +11,10 @@ import pytest
 
 from deploy.local import manifests
 from policy import names
+from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.cluster.admission import BINPACK, FREE, GANG, HYBRID, LIFT, PLAIN, World, bare_world, owner
-from tests.cluster.calls import Answer, eventually
+from tests.cluster.calls import Answer
+from tests.cluster.conftest import MakeCluster, wait_until
 
 WEBHOOKS = Path(__file__).parents[2] / "deploy" / "kustomize" / "base" / "webhooks.yaml"
 BARE = {"schedulingGates": []}
@@ -28,8 +30,8 @@ PODS = {
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with bare_world("test-matching") as world:
+def world(make_cluster: MakeCluster) -> Iterator[World]:
+    with bare_world(make_cluster) as world:
         world.paths = {
             (namespace, what): world.pod(namespace, **fields)
             for namespace in (GANG, HYBRID, BINPACK, FREE)
@@ -38,8 +40,8 @@ def world() -> Iterator[World]:
         port = world.cluster.ports["webhook"]
         world.cluster.kubectl.apply(manifests.by_url(each, port) for each in manifests.read(WEBHOOKS))
         for path in ("/mutate/gang", "/validate/gang"):
-            eventually(path, lambda path=path: sent(probe(world, path)))
-        eventually("gate removal", lambda: sent(world.tenant.patch(gated(world, FREE) + "?dryRun=All", LIFT)))
+            wait_until(lambda path=path: sent(probe(world, path)), what=path)
+        wait_until(lambda: sent(world.tenant.patch(gated(world, FREE) + "?dryRun=All", LIFT)), what="gate removal")
         yield world
 
 
@@ -125,12 +127,7 @@ def test_ordinary_updates_go_nowhere(world: World, what: str) -> None:
 OURS = [
     ("labels", names.LABEL_GROUP), ("labels", names.LABEL_EXEMPT), ("annotations", names.ANNOTATION_LIFTED),
 ]  # fmt: skip
-NAMED = [
-    ("annotations", names.GROUP_NAME), ("annotations", names.VOLCANO_PODGROUP), ("annotations", names.QUEUE_NAME),
-    ("annotations", names.VOLCANO_GROUP_NAME), ("annotations", names.QUEUE_NAME_LONG), ("labels", names.QUEUE_NAME),
-    ("labels", names.COSCHEDULING_LABEL), ("labels", names.COSCHEDULING_OLD_LABEL),
-    ("labels", names.COSCHEDULING_LITE_NAME), ("labels", names.COSCHEDULING_LITE_MIN),
-]  # fmt: skip
+NAMED = [*(("annotations", key) for key in NAMING_ANNOTATIONS), *(("labels", key) for key in NAMING_LABELS)]
 
 
 @pytest.mark.parametrize(("field", "key"), [*OURS, *NAMED])

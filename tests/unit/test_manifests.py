@@ -4,11 +4,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from policy import names
+from policy.gatekeeper.config import Settings
 from tests.unit.shipped import BASE, DEPLOY, FILES, GATEKEEPER, NO_OBJECT, condition, documents, objects, quoted, the
+from webhook.config import Config, parse
 
 # A prefixed name of ours or of a project whose names we read; the API groups' versions and the CRDs are no names.
 NAME = re.compile(
@@ -145,17 +148,19 @@ def test_the_shipped_configuration_names_the_profiles_of_the_shipped_scheduler()
     assert quoted(condition(policy, "served-by-the-default-scheduler")) == set(profiles)
 
 
-def test_the_keys_left_out_are_shown_with_their_defaults() -> None:
-    shown = re.sub(r"^# (?=\w+: \S+$)", "", (BASE / "config.yaml").read_text(), flags=re.MULTILINE)
-    assert yaml.safe_load(shown) == {
-        "schedulerProfiles": ["default-scheduler", "binpack-scheduler"],
-        "binpackSchedulerName": "",
-        "kueue": False,
-        "placement": "on",
-        "bindTimeoutSeconds": 120,
-        "liftConcurrency": 64,
-        "maxWaitingGroupsPerNamespace": 1000,
-    }
+def uncommented() -> str:
+    return re.sub(r"^# (?=\w+: \S+$)", "", (BASE / "config.yaml").read_text(), flags=re.MULTILINE)
+
+
+def test_every_setting_is_shown_with_its_default() -> None:
+    shown = yaml.safe_load(uncommented())
+    assert shown.keys() == {field.encode_name for field in msgspec.structs.fields(Settings)}
+    shown["logLevel"] = Settings().log_level  # whose case is a matter of taste
+    assert msgspec.convert(shown, Settings) == Settings()
+
+
+def test_both_processes_read_the_settings_shown() -> None:
+    assert parse(uncommented()) == parse((BASE / "config.yaml").read_text()) == Config()
 
 
 # --- examples ------------------------------------------------------------------------------------------------

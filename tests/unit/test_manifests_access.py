@@ -7,17 +7,11 @@ from typing import Any
 import pytest
 
 from policy import names
+from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.unit.shipped import DEPLOY, GATEKEEPER, condition, objects, quoted, the
 
 READ = ("get", "list", "watch")
 OWN_LABELS = {names.LABEL_GROUP, names.LABEL_EXEMPT}
-FOREIGN_ANNOTATIONS = {
-    names.GROUP_NAME, names.VOLCANO_PODGROUP, names.VOLCANO_GROUP_NAME, names.QUEUE_NAME, names.QUEUE_NAME_LONG,
-}  # fmt: skip
-FOREIGN_LABELS = {
-    names.COSCHEDULING_LABEL, names.COSCHEDULING_OLD_LABEL, names.COSCHEDULING_LITE_NAME,
-    names.COSCHEDULING_LITE_MIN, names.QUEUE_NAME,
-}  # fmt: skip
 
 # --- rights --------------------------------------------------------------------------------------------------
 
@@ -32,7 +26,7 @@ RIGHTS = {
         ("apps", "replicasets"): READ,
         ("scheduling.k8s.io", "priorityclasses"): READ,
         ("node.k8s.io", "runtimeclasses"): READ,
-        (names.VOLCANO_API, "podgroups"): (*READ, "create", "update", "patch"),
+        (names.VOLCANO_API, "podgroups"): (*READ, "create", "patch"),
         (names.COSCHEDULING_API, "podgroups"): READ,
         (names.COSCHEDULING_OLD_API, "podgroups"): READ,
         (names.VOLCANO_API, "podgroups/status"): ("patch",),
@@ -46,7 +40,7 @@ RIGHTS = {
     },
     ("Role", GATEKEEPER): {
         ("coordination.k8s.io", "leases"): ("create",),
-        ("coordination.k8s.io", "leases", names.LEASE_NAME): ("get", "update", "patch"),
+        ("coordination.k8s.io", "leases", names.LEASE_NAME): ("get", "patch"),
         ("", "secrets"): ("create",),
         ("", "secrets", names.CERT_SECRET): ("get", "update", "patch"),
         ("discovery.k8s.io", "endpointslices"): ("get", "list"),
@@ -150,7 +144,7 @@ def test_requesters_that_are_spared_are_those_of_names_py() -> None:
 def test_updates_that_the_webhook_sees(index: int) -> None:
     entry = the("ValidatingWebhookConfiguration", names.VALIDATING_CONFIG)["webhooks"][index]
     keys = quoted(condition(entry, "changes-what-is-ours"))
-    guarded = OWN_LABELS | FOREIGN_ANNOTATIONS | FOREIGN_LABELS | {names.ANNOTATION_LIFTED, names.GATE}
+    guarded = OWN_LABELS | set(NAMING_ANNOTATIONS) | set(NAMING_LABELS) | {names.ANNOTATION_LIFTED, names.GATE}
     assert keys == guarded | {"UPDATE", names.DOMAIN, names.LIFT_RESOURCE, names.LIFT_VERB}
 
 
@@ -158,7 +152,7 @@ def test_marks_that_the_policy_guards() -> None:
     spec = the("ValidatingAdmissionPolicy", "ganggate-marks")["spec"]
     variables = {each["name"]: each["expression"] for each in spec["variables"]}
     lists = [quoted(each) for each in re.findall(r"\[('[^\]]+')\]\s*\.filter", variables["changedNames"])]
-    assert lists == [FOREIGN_ANNOTATIONS, FOREIGN_LABELS]
+    assert lists == [set(NAMING_ANNOTATIONS), set(NAMING_LABELS)]
     own = {key for each in spec["validations"] for key in quoted(each["expression"])}
     assert own == OWN_LABELS | {names.ANNOTATION_LIFTED}
 
