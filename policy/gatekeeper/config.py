@@ -4,7 +4,7 @@ A key that nobody knows is an error that names it: a setting that silently does 
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
@@ -22,7 +22,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     binpack_scheduler_name: str = ""
     live_schedulers: tuple[str, ...] = ()
     kueue: bool = False
-    log_level: str = "INFO"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
     placement: bool = True
     pin: bool = True
     own_pod_groups: bool = True

@@ -153,7 +153,7 @@ def run(argv: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"ganggate-gatekeeper: {error}\n")
         sys.exit(2)
     logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
+        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
     )
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
