@@ -11,6 +11,7 @@ RESEND_SECONDS: Final = 45 * 60.0  # before the API server's --event-ttl, one ho
 RETURN_SECONDS: Final = 5 * 60.0  # a reason that comes back after another is said again, but flapping is not
 _KEYS_PER_OBJECT: Final = 16
 _OBJECTS: Final = 200_000
+_ROUNDING: Final = 1e-6  # of a token: a wait for less might be too short to move a clock
 
 Key = tuple[str, str]
 E = TypeVar("E")
@@ -125,7 +126,7 @@ class TokenBucket:
         """Take a token and return 0, or return the seconds until there is one."""
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
-        if self._tokens >= 1.0:
+        if self._tokens >= 1.0 - _ROUNDING:
             self._tokens -= 1.0
             return 0.0
         return (1.0 - self._tokens) / self._rate
