@@ -6,11 +6,11 @@ upwards) and our own count, less what groups ahead are promised.
 Rules: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go. May know the model; decides nothing about order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from policy.rules.model import PodFacts, QuotaFacts, Resources, ScopeFact, Shape
+from policy.rules.model import Absent, PodFacts, QuotaFacts, Resources, ScopeFact, Shape
 from policy.rules.quantity import NANO
 
 _UNDER_BOTH_NAMES = ("cpu", "memory", "ephemeral-storage")
@@ -44,6 +44,9 @@ class QuotaUnstated(msgspec.Struct, frozen=True):
 
     quota: str
     key: str
+
+
+QuotaStop = QuotaShort | QuotaUnstated
 
 
 def cost(shape: Shape) -> Resources:
@@ -109,24 +112,22 @@ def counted(quota: QuotaFacts, pods: Iterable[PodFacts], now: float) -> Resource
 
 def still_charged(pod: PodFacts, now: float) -> bool:
     """Charged until it has finished, or until its grace period is over even if the object is still there."""
-    return not pod.over and (pod.deleted is None or pod.deleted > now)
+    return not pod.over and (pod.deleted is None or pod.deleted >= now)
 
 
-def shortage(
-    quota: QuotaFacts, shape: Shape, missing: int, count: Mapping[str, int], promised: Mapping[str, int]
-) -> QuotaShort | QuotaUnstated | None:
-    """The first key, in the order of names, that cannot take `missing` more pods of this shape."""
-    if missing <= 0 or not matches(quota, shape):
-        return None
-    charged = cost(shape)
-    for key in sorted(quota.hard):
-        if demands(key, shape):
-            return QuotaUnstated(quota.name, key)
-        need = charged.get(key, 0) * missing
+def shortages(
+    quota: QuotaFacts, absent: Sequence[Absent], count: Mapping[str, int], promised: Mapping[str, int]
+) -> Iterator[QuotaStop]:
+    """Every key, in the order of names, that cannot take the members that do not exist yet."""
+    counted_in = [a for a in absent if matches(quota, a.shape)]
+    missing = sum(a.count for a in counted_in)
+    for key in sorted(quota.hard) if missing else ():
+        need = sum(cost(a.shape).get(key, 0) * a.count for a in counted_in)
         taken = max(quota.used.get(key, 0), count.get(key, 0))
-        if need and taken + promised.get(key, 0) + need > quota.hard[key]:
-            return QuotaShort(quota.name, key, need, quota.hard[key], taken, promised.get(key, 0), missing)
-    return None
+        if any(demands(key, a.shape) for a in counted_in):
+            yield QuotaUnstated(quota.name, key)
+        elif need and taken + promised.get(key, 0) + need > quota.hard[key]:
+            yield QuotaShort(quota.name, key, need, quota.hard[key], taken, promised.get(key, 0), missing)
 
 
 def demands(key: str, shape: Shape) -> bool:
