@@ -1,0 +1,160 @@
+"""What would unblock a group, one line for each way, from the same sums that say what is short.
+
+Pure. A reason of names.Reason without an entry here has no advice of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from policy import names
+from policy.cli.rows import Row
+from policy.cli.wording import amount, count
+from policy.rules import explain
+from policy.rules.account import LevelLine, QuotaLine
+from policy.rules.model import Group, Snapshot
+from policy.rules.placement import NodesShort
+
+Reason = names.Reason
+
+
+@dataclass(frozen=True)
+class Case:
+    """What advice is made from."""
+
+    snapshot: Snapshot
+    group: Group
+    row: Row
+    quota: list[QuotaLine]
+    levels: list[LevelLine]
+    nodes: NodesShort | None
+
+
+def of(case: Case) -> Iterator[str]:
+    """Ways that help, the most direct first; none for a group that runs."""
+    if case.row.waiting and case.row.reason in _ADVICE:
+        yield from _ADVICE[Reason(case.row.reason)](case)
+
+
+def _forming(case: Case) -> Iterator[str]:
+    owner, group = case.group.owner, case.group
+    what = count(case.row.missing, "more pod")
+    if owner:
+        yield f"{owner.kind} {owner.name} must create {what}; `kubectl describe` of it tells if creates are refused"
+    else:
+        yield f"create {what} of this group"
+    if group.podgroup and not group.podgroup.ours:
+        yield f"or lower spec.minMember of PodGroup {group.podgroup.name} to {case.row.present or 1}"
+
+
+def _quota(case: Case) -> Iterator[str]:
+    for line in case.quota:
+        if line.short:
+            short, enough = (amount(n, line.key) for n in (line.short, line.hard + line.short))
+            yield f"free {short} {line.key} in namespace {case.row.namespace}, or raise quota {line.quota} to {enough}"
+            if line.promised:
+                yield f"or wait for the groups ahead, to which {amount(line.promised, line.key)} of it is promised"
+
+
+def _capability(case: Case) -> Iterator[str]:
+    for line in case.levels:
+        if line.short and line.capability is not None:
+            short, enough = (amount(n, line.resource) for n in (line.short, line.capability + line.short))
+            yield f"free {short} {line.resource} in queue {line.queue}, or raise its spec.capability to {enough}"
+
+
+def _nodes(case: Case) -> Iterator[str]:
+    if case.nodes is None:
+        return
+    lacking = case.nodes.wanted - case.nodes.fit
+    yield f"room for {count(lacking, 'more pod')} of {explain.request_text(case.nodes.shape)}"
+    for why, what in (("cordoned", "uncordon nodes"), ("not ready", "mend nodes")):
+        if why in case.nodes.reasons:
+            yield f"{what}: {case.nodes.reasons[why]} {why}"
+    never = case.nodes.wanted - case.nodes.empty_fit
+    if never > 0:
+        yield f"nodes for {count(never, 'more pod')}: the ones there are would be too few even if empty"
+
+
+def _never(case: Case) -> Iterator[str]:
+    kind, _, rest = case.row.limiter.partition("/")
+    match kind:
+        case "quota":
+            yield from _never_quota(case, rest)
+        case "queue":
+            yield from _capability_for_good(case)
+        case "minMember":
+            yield f"lower minMember to {case.group.possible} or less, or let its owner make {case.group.minimum} pods"
+        case "nodes":
+            yield "a node that takes such a pod, or pods that ask for less, or for other nodes"
+
+
+def _never_quota(case: Case, rest: str) -> Iterator[str]:
+    quota, _, key = rest.partition("/")
+    line = next((each for each in case.quota if (each.quota, each.key) == (quota, key)), None)
+    if line and line.unstated:
+        yield f"state {key} in every container, or set a default with a LimitRange in namespace {case.row.namespace}"
+    elif line:
+        yield f"raise quota {quota} to {amount(line.whole, key)} {key} or more, or make the group smaller"
+
+
+def _capability_for_good(case: Case) -> Iterator[str]:
+    for line in case.levels:
+        if line.capability is not None and line.need > line.capability:
+            enough = amount(line.need, line.resource)
+            yield f"raise spec.capability of queue {line.queue} to {enough} {line.resource} or more, or ask for less"
+
+
+def _queue_missing(case: Case) -> Iterator[str]:
+    yield f"create Queue {case.row.queue}, or name one that exists"
+
+
+def _queue_closed(case: Case) -> Iterator[str]:
+    yield f"open or mend Queue {case.row.queue} or its ancestor, or name another"
+
+
+def _queue_not_allowed(case: Case) -> Iterator[str]:
+    namespace = case.snapshot.namespaces.get(case.row.namespace)
+    allowed = ", ".join(namespace.queues) if namespace else ""
+    yield f"name one of {allowed}, or add {case.row.queue} to annotation {names.ANNOTATION_QUEUES} of the namespace"
+
+
+def _podgroup_missing(case: Case) -> Iterator[str]:
+    yield f"create PodGroup {case.row.name} in namespace {case.row.namespace}"
+
+
+def _podgroup_invalid(case: Case) -> Iterator[str]:
+    yield f"correct it: {case.row.message}"
+
+
+def _owner_gone(_: Case) -> Iterator[str]:
+    yield "delete the pods: nothing will complete their group"
+
+
+def _foreign_gate(case: Case) -> Iterator[str]:
+    yield f"whoever set {case.row.limiter} must remove it first"
+
+
+def _too_many(case: Case) -> Iterator[str]:
+    yield f"fewer groups waiting in namespace {case.row.namespace}"
+
+
+def _refused(_: Case) -> Iterator[str]:
+    yield "whatever refuses the patch (an admission webhook, a policy, RBAC) must let it pass"
+
+
+_ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
+    Reason.FORMING: _forming,
+    Reason.NAMESPACE_QUOTA_SHORT: _quota,
+    Reason.QUEUE_CAPABILITY_SHORT: _capability,
+    Reason.NODES_SHORT: _nodes,
+    Reason.NEVER_FITS: _never,
+    Reason.QUEUE_MISSING: _queue_missing,
+    Reason.QUEUE_CLOSED: _queue_closed,
+    Reason.QUEUE_NOT_ALLOWED: _queue_not_allowed,
+    Reason.PODGROUP_MISSING: _podgroup_missing,
+    Reason.PODGROUP_INVALID: _podgroup_invalid,
+    Reason.OWNER_GONE: _owner_gone,
+    Reason.FOREIGN_GATE: _foreign_gate,
+    Reason.TOO_MANY_GROUPS: _too_many,
+    Reason.LIFT_REFUSED: _refused,
+}
