@@ -31,7 +31,11 @@ def quota(group: Group, short: QuotaShort) -> Told:
     what = f"the {short.missing} missing need{_s(short.missing)} {need} {short.key}"
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
     if short.never:
-        text = f"can never fit: {what}, quota {short.quota} allows {hard} in all; it starts by itself if that is raised"
+        whole = quantity.text(max(short.whole, short.need), resource)
+        text = (
+            f"can never fit: {_pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} in all; "
+            "starts by itself if the quota is raised"
+        )
         return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, numbers
     text = f"{len(group.members)} of {group.minimum} created; {what}, quota {short.quota} has {free} of {hard} left"
     if short.promised:
