@@ -224,6 +224,7 @@ SYSTEM, HOOKS = names.SYSTEM_NAMESPACE, "admissionregistration.k8s.io"
         (False, ("patch", "", "pods/status", FREE)),
         (False, ("create", "", "pods/binding", FREE)),
         (False, ("patch", "batch", "jobs", FREE)),
+        (False, ("create", names.VOLCANO_API, "queues")),
         (False, ("patch", names.VOLCANO_API, "queues")),
         (False, ("patch", names.COSCHEDULING_API, "podgroups", FREE)),
         (False, ("escalate", "rbac.authorization.k8s.io", "clusterroles")),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from policy import names
+from policy.gatekeeper.snapshot import OWNER_SOURCES, PODGROUP_SOURCES, SOURCES
 from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.unit.shipped import DEPLOY, GATEKEEPER, condition, objects, quoted, the
 
@@ -32,7 +33,7 @@ RIGHTS = {
         (names.VOLCANO_API, "podgroups/status"): ("patch",),
         (names.COSCHEDULING_API, "podgroups/status"): ("patch",),
         (names.COSCHEDULING_OLD_API, "podgroups/status"): ("patch",),
-        (names.VOLCANO_API, "queues"): (*READ, "create"),
+        (names.VOLCANO_API, "queues"): READ,
         ("events.k8s.io", "events"): ("create", "patch"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", names.MUTATING_CONFIG): (*READ, "patch"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations", names.VALIDATING_CONFIG): (*READ, "patch"),
@@ -71,6 +72,12 @@ def granted(role: dict[str, Any]) -> dict[tuple[str, ...], tuple[str, ...]]:
 def test_rights_are_these_and_no_others() -> None:
     roles = [*objects(kind="ClusterRole"), *objects(kind="Role")]
     assert {(each["kind"], each["metadata"]["name"]): granted(each) for each in roles} == RIGHTS
+
+
+def test_what_the_gatekeeper_watches_it_may_read() -> None:
+    rights = granted(the("ClusterRole", GATEKEEPER))
+    for source in (*SOURCES.values(), *PODGROUP_SOURCES, *OWNER_SOURCES.values()):
+        assert set(READ) <= set(rights.get((source.group, source.plural), ())), source.name
 
 
 def test_only_the_gatekeeper_is_bound_to_anything() -> None:
