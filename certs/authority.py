@@ -61,9 +61,7 @@ def issue(
     signer, key = x509.load_pem_x509_certificate(ca.certificate), ec.generate_private_key(ec.SECP256R1())
     end = min(now + lifetime, signer.not_valid_after_utc)
     if end <= now:
-        raise ValueError(
-            f"CA {signer.subject.rfc4514_string()} ended at {signer.not_valid_after_utc}, now {now}"
-        )
+        raise ValueError(f"CA {signer.subject.rfc4514_string()} ended at {signer.not_valid_after_utc}, now {now}")
     builder = (
         _builder(_name(common_name, organizations), signer.subject, key.public_key(), now, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
