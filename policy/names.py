@@ -74,6 +74,7 @@ DAEMONSET_REQUESTERS: Final = frozenset(
 
 # --- Kubernetes' own keys ------------------------------------------------------------------------------------
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
+SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"  # of an EndpointSlice
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 API_APPROVED: Final = "api-approved.kubernetes.io"
