@@ -10,8 +10,20 @@ import yaml
 from policy import names
 from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.cluster.admission import (
-    BINPACK, FREE, GANG, GATES, HYBRID, LIFT, OTHER_GATE, PLAIN, World, bare_world, namespace_object, owner, pod,
-)  # fmt: skip
+    BINPACK,
+    FREE,
+    GANG,
+    GATES,
+    HYBRID,
+    LIFT,
+    OTHER_GATE,
+    PLAIN,
+    World,
+    bare_world,
+    namespace_object,
+    owner,
+    pod,
+)
 from tests.cluster.calls import Answer
 from tests.cluster.conftest import MakeCluster, wait_until
 
@@ -66,8 +78,11 @@ def test_every_expression_is_type_checked_without_a_warning(world: World) -> Non
 
     items = wait_until(checked, what="type checks")
     assert {each["metadata"]["name"]: each["status"]["typeChecking"] for each in items} == {
-        "ganggate-gate-removal": {}, "ganggate-gate-required": {}, "ganggate-marks": {}, "ganggate-namespace-policy": {},
-    }  # fmt: skip
+        "ganggate-gate-removal": {},
+        "ganggate-gate-required": {},
+        "ganggate-marks": {},
+        "ganggate-namespace-policy": {},
+    }
 
 
 # --- removing the gate ---------------------------------------------------------------------------------------

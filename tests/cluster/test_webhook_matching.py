@@ -125,8 +125,10 @@ def test_ordinary_updates_go_nowhere(world: World, what: str) -> None:
 
 
 OURS = [
-    ("labels", names.LABEL_GROUP), ("labels", names.LABEL_EXEMPT), ("annotations", names.ANNOTATION_LIFTED),
-]  # fmt: skip
+    ("labels", names.LABEL_GROUP),
+    ("labels", names.LABEL_EXEMPT),
+    ("annotations", names.ANNOTATION_LIFTED),
+]
 NAMED = [*(("annotations", key) for key in NAMING_ANNOTATIONS), *(("labels", key) for key in NAMING_LABELS)]
 
 

@@ -141,8 +141,10 @@ def test_requesters_that_are_spared_are_those_of_names_py() -> None:
     entries.append(the("ValidatingAdmissionPolicy", "ganggate-gate-required")["spec"])
     for entry in entries:
         assert quoted(condition(entry, "not-of-a-daemonset")) - {"CREATE"} == {
-            *names.DAEMONSET_REQUESTERS, "DaemonSet", "apps/",
-        }  # fmt: skip
+            *names.DAEMONSET_REQUESTERS,
+            "DaemonSet",
+            "apps/",
+        }
         assert names.NODES_GROUP in quoted(condition(entry, "not-placed-by-a-node"))
         assert names.LABEL_EXEMPT in quoted(condition(entry, "not-exempt"))
 
