@@ -5,6 +5,7 @@ everything of the webhook; nothing imports it.
 """
 
 import argparse
+import gc
 import logging
 import logging.config
 import os
@@ -135,7 +136,10 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn ships no t
     def load(self) -> Flask:
         """Called by gunicorn in the worker's process."""
         self.certificates.context()
-        return create_app(self.config, self.metrics, self.unready)
+        app = create_app(self.config, self.metrics, self.unready)
+        gc.collect()
+        gc.freeze()  # what is here now stays: looking through it again and again would be the longest pause of a call
+        return app
 
     def unready(self) -> str | None:
         """Why /readyz says no."""
