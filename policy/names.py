@@ -81,7 +81,12 @@ API_APPROVED: Final = "api-approved.kubernetes.io"
 
 # --- leader election, certificates, webhook configurations ---------------------------------------------------
 LEASE_NAME: Final = "ganggate-gatekeeper"
+# Mounted by the webhook: its leaf and key, and the CAs' certificates.
 CERT_SECRET: Final = "ganggate-webhook-tls"  # noqa: S105 -- the name of a Secret, not a secret
+# The CAs' keys: mounted nowhere.
+CA_SECRET: Final = "ganggate-webhook-ca"  # noqa: S105 -- the name of a Secret, not a secret
+ANNOTATION_ROTATE: Final = "ganggate.io/rotate"  # on either Secret, any value: renew what it holds now
+CERT_FIELD_MANAGER: Final = "ganggate-certs"
 WEBHOOK_SERVICE: Final = "ganggate-webhook"
 MUTATING_CONFIG: Final = "ganggate"
 VALIDATING_CONFIG: Final = "ganggate"
