@@ -137,7 +137,8 @@ def _sums(view: View, group: Group) -> tuple[list[QuotaLine], list[LevelLine], N
         return account.quota_lines(Ledger(view.snapshot, dict(view.groups), view.now), group), [], None
     ledger = books.before(view.snapshot, view.outcome, group.key, view.now)
     starting = _starting(group)
-    nodes = account.nodes_short(ledger, starting) if starting and not unverifiable(starting) else None
+    placeable = starting and not group.missing and not unverifiable(starting)
+    nodes = account.nodes_short(ledger, starting) if placeable else None
     return account.quota_lines(ledger, group), account.level_lines(ledger, group, starting), nodes
 
 
@@ -190,7 +191,9 @@ def _level(line: LevelLine) -> Level:
 
 
 def _nodes(short: NodesShort) -> Nodes:
-    return Nodes(short.wanted, short.fit, short.empty_fit, explain.request_text(short.shape), short.reasons)
+    return Nodes(
+        short.wanted, short.fit, min(short.empty_fit, short.wanted), explain.request_text(short.shape), short.reasons
+    )
 
 
 _DEFAULTED: Final = "nobody names one"

@@ -72,7 +72,7 @@ def _nodes(case: Case) -> Iterator[str]:
             yield f"{what}: {case.nodes.reasons[why]} {why}"
     never = case.nodes.wanted - case.nodes.empty_fit
     if never > 0:
-        yield f"nodes for {count(never, 'more pod')}: the ones there are would be too few even if empty"
+        yield f"nodes for {count(never, 'more pod')}: those there are would be too few even if empty and up"
 
 
 def _never(case: Case) -> Iterator[str]:

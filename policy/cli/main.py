@@ -65,9 +65,6 @@ class Commands(click.Group):
         except (click.Abort, KeyboardInterrupt):
             click.echo("interrupted", err=True)
             sys.exit(_INTERRUPTED)
-        except BrokenPipeError:  # `| head` has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(Exit.OK)
         sys.exit(code if isinstance(code, int) else Exit.OK)
 
 

@@ -75,11 +75,16 @@ def _members(here: World, flags: Flags, reference: str) -> list[Target]:
 
 def _ask(targets: Sequence[Target]) -> None:
     """Raises Misuse where nobody is there to answer, Abort where the answer is no."""
-    if not sys.stdin.isatty():
+    if not attended():
         raise Misuse("--yes: needed where nobody can be asked")
     spaces = count(len({t.namespace for t in targets}), "namespace")
     question = f"Remove the gate from {count(len(targets), 'pod')} of {spaces}? Gangs may start in part."
     click.confirm(question, abort=True, err=True)
+
+
+def attended() -> bool:
+    """Whether somebody sits at the terminal."""
+    return sys.stdin.isatty()
 
 
 @contextmanager

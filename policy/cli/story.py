@@ -64,8 +64,9 @@ def _facts(found: Explanation, now: float) -> Iterator[str]:
 
 def _answer(found: Explanation, silence: str) -> Iterator[str]:
     group = found.group
-    hearsay = ", as last reported" if group.basis == REPORTED and group.state in UNSTARTED else ""
-    yield _line(group.state, f"{group.reason or 'unknown'}{hearsay}")
+    hearsay = group.basis == REPORTED and group.state in UNSTARTED
+    known = f"{group.reason}, as last reported" if hearsay else group.reason
+    yield _line(group.state, known if group.reason else "nothing reported")
     yield f"  {group.message}"
     if found.cannot_verify:
         yield f"  Placement cannot be verified: {', '.join(found.cannot_verify)}."
@@ -101,10 +102,12 @@ def _nodes_sum(found: Explanation) -> list[str]:
     nodes = found.nodes
     if nodes is None:
         return []
+    if not nodes.reasons:
+        return ["  There are no nodes."]
     ranked = Counter(nodes.reasons).most_common()
     return [
         f"  Of {count(nodes.wanted, 'pod')} of {nodes.each}, {nodes.fit} fit now and {nodes.fit_if_empty} would if",
-        "  every node were empty. Nodes that take none of them:",
+        "  every node were empty and up. Nodes that take none of them:",
         table(("NODES", "WHY"), [(str(n), why) for why, n in ranked], "  "),
     ]
 
