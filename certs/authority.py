@@ -6,6 +6,7 @@ Secret. Everything is ECDSA P-256, which every TLS stack that an API server or a
 
 import hashlib
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 BACKDATE: Final = timedelta(hours=1)  # clocks of API servers and webhooks differ
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_KEY: Final = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.+?-----END [A-Z ]*PRIVATE KEY-----\n?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,9 @@ def serial_of_der(der: bytes) -> int:
     return x509.load_der_x509_certificate(der).serial_number
 
 
-def not_before(pem: bytes) -> datetime:
-    """First moment of validity, UTC."""
-    return x509.load_pem_x509_certificate(pem).not_valid_before_utc
+def issued_at(pem: bytes) -> datetime:
+    """When we issued it, UTC: an hour after its validity begins."""
+    return x509.load_pem_x509_certificate(pem).not_valid_before_utc + BACKDATE
 
 
 def not_after(pem: bytes) -> datetime:
@@ -119,6 +121,11 @@ def bundle(*cas: Pair | bytes) -> bytes:
 def split_bundle(pem: bytes) -> tuple[bytes, ...]:
     """Split a PEM into its certificates, each normalized; none in, none out. ValueError if unreadable."""
     return tuple(map(_pem, x509.load_pem_x509_certificates(pem))) if _BEGIN in pem else ()
+
+
+def split_keys(pem: bytes) -> tuple[bytes, ...]:
+    """Split a PEM into its private keys; none in, none out."""
+    return tuple(_KEY.findall(pem))
 
 
 def issued_by(pem: bytes, ca: bytes) -> bool:

@@ -65,7 +65,7 @@ def next_action(world: World, policy: Policy) -> Action:
 
 def _have_authority(world: World, _: Policy) -> Action | None:
     newest = world.authorities[0] if world.authorities else None
-    old = newest is None or world.now >= due(newest.issued, newest.ends)
+    old = newest is None or not newest.signs or world.now >= due(newest.issued, newest.ends)
     asked = world.renew_ca and not world.rotating  # one rotation at a time, or old CAs pile up
     return AddAuthority() if old or asked else None
 

@@ -26,8 +26,8 @@ class Policy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work: raises ValueError, naming the field and the value."""
-        if not self.names:
-            raise ValueError("names: a serving certificate needs at least one DNS name or IP address")
+        if not self.names or not all(name.isascii() for name in self.names):
+            raise ValueError(f"names {sorted(self.names)}: want one at least, DNS names in ASCII or IP addresses")
         if self.leaf_lifetime <= timedelta(0) or self.leaf_lifetime * 3 > self.ca_lifetime:
             raise ValueError(
                 f"leaf_lifetime {self.leaf_lifetime}: want more than 0 and at most a third of"

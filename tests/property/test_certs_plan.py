@@ -90,19 +90,19 @@ class Cluster:
                 if self.now - bundle.written >= LAG:
                     view[index] = bundle
 
-    def write_tls(self, expected: ServingSecret | None, leaf: Leaf, bundle: tuple[str, ...]) -> bool:
+    def write_tls(self, expected: ServingSecret | None, leaf: Leaf, bundle: tuple[str, ...]) -> None:
         if self.tls != expected:
-            return False
-        if self.tls is not None and self.tls.leaf != leaf:
+            return
+        same = self.tls is not None and self.tls.leaf == leaf
+        if self.tls is not None and not same:
             self.mounted.append((self.now, self.tls.leaf))
-        self.tls = ServingSecret(self.next(), leaf, bundle)
-        return True
+        self.tls = ServingSecret(self.next(), leaf, bundle, asked=same and self.tls.asked)
 
-    def write_ca(self, expected: AuthoritySecret | None, authorities: tuple[Authority, ...]) -> bool:
-        if self.ca != expected:
-            return False
-        self.ca = AuthoritySecret(self.next(), authorities)
-        return True
+    def write_ca(
+        self, expected: AuthoritySecret | None, authorities: tuple[Authority, ...], *, asked: bool = False
+    ) -> None:
+        if self.ca == expected:
+            self.ca = AuthoritySecret(self.next(), authorities, asked)
 
     def write_bundle(self, index: int, holds: tuple[str, ...], *, ours: bool, expected: CaBundle | None = None) -> bool:
         if expected is not None and self.bundles[index].version != expected.version:
@@ -180,7 +180,8 @@ def execute(
             kept = [Authority(each, cluster.now, cluster.now + POLICY.ca_lifetime, signs=False) for each in orphans]
             cluster.write_ca(ca, (new, *world.authorities, *kept))
         case plan.KeepAuthorities(keep):
-            cluster.write_ca(ca, tuple(each for each in world.authorities if each.id in keep))
+            kept = [each for each in world.authorities if each.id in keep]
+            cluster.write_ca(ca, tuple(kept), asked=world.renew_ca)
         case plan.StoreLeaf(signer):
             ends = next(each.ends for each in world.authorities if each.id == signer)
             ends = min(ends, cluster.now + POLICY.leaf_lifetime)
