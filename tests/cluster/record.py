@@ -13,6 +13,7 @@ import msgspec
 
 from policy import names
 from policy.gatekeeper.client import Client
+from policy.gatekeeper.errors import ApiError
 from policy.rules import resources
 from policy.rules.objects import Pod, ResourceQuota
 
@@ -53,11 +54,13 @@ class Recorder:
     def _read(self, path, version, take) -> None:
         while not self._stop.is_set():
             query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1800"}
-            for line in self.client.stream(path, query, timeout=1900):
-                event = msgspec.json.decode(line, type=_Event)
-                version = take(event)
-                if self._stop.is_set():
-                    return
+            try:
+                for line in self.client.stream(path, query, timeout=1900):
+                    version = take(msgspec.json.decode(line, type=_Event))
+                    if self._stop.is_set():
+                        return
+            except ApiError:
+                self._stop.wait(0.2)  # the API server went away; an audit over a gap fails by missing pods
 
     def _pod(self, event: _Event) -> str:
         pod = msgspec.json.decode(event.object, type=Pod)
