@@ -1,9 +1,9 @@
 """The caBundle of our webhook entries: reads what is published, writes what should be, and nothing beside it.
 
-The write is a strategic merge patch, in which the list of entries is merged by name, and not a server-side apply.
-An apply would also claim each entry's place in the list; and it would make the configuration anew where it was
-deleted. The patch carries the resourceVersion that was read: a leader that was frozen and thawed cannot publish
-yesterday's CAs over today's.
+The write is a strategic merge patch, in which entries are merged by name, and not a server-side apply: who applies an
+entry owns its place in the list, and an installer whose next version drops that entry is then refused, because what
+is left of it is our caBundle alone (422, seen on 1.37.2). The patch carries the resourceVersion that was read: a
+leader that was frozen and thawed cannot publish yesterday's CAs over today's.
 """
 
 import base64
