@@ -43,8 +43,7 @@ RIGHTS = {
         ("coordination.k8s.io", "leases"): ("create",),
         ("coordination.k8s.io", "leases", names.LEASE_NAME): ("get", "patch"),
         ("", "secrets"): ("create",),
-        ("", "secrets", names.CERT_SECRET): ("get", "update"),
-        ("", "secrets", names.CA_SECRET): ("get", "update"),
+        ("", "secrets", names.CERT_SECRET, names.CA_SECRET): ("get", "update"),
         ("discovery.k8s.io", "endpointslices"): ("get", "list"),
     },
     ("ClusterRole", "ganggate-view"): {
