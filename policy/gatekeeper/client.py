@@ -11,6 +11,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 import urllib3
+import yaml
 from kubernetes import config as kubernetes_config
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
@@ -28,6 +29,15 @@ POOL_SIZE: Final = 96  # 64 lifts at once, a watch for each resource, lease and 
 CONNECT_TIMEOUT: Final = 5.0  # seconds
 DEFAULT_TIMEOUT: Final = 30.0  # seconds; the API server itself gives up after 60
 _FIRST_ERROR: Final = 400
+_UNREADABLE: Final = (  # whatever the official loader raises over a file that is no kubeconfig
+    kubernetes_config.ConfigException,
+    yaml.YAMLError,
+    OSError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
 
 
 class Client:
@@ -47,7 +57,7 @@ class Client:
         configuration = Configuration()
         try:
             kubernetes_config.load_kube_config(path, context, configuration, persist_config=False)
-        except (kubernetes_config.ConfigException, OSError, KeyError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             raise ConfigError(f"kubeconfig {path or '(default)'}: {error}") from error
         return cls(configuration, pool_size)
 
