@@ -22,9 +22,14 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     groups = groups_of(snapshot)  # 1. who belongs together, in order of priority, age and identity
     desk = _Desk(Ledger(snapshot, groups, now), config, now)  # 2. what is taken already
     begun = [g for g in groups.values() if g.begun and desk.ledger.managed(g)]
-    settled = {g.key: _settle(desk, g) for g in begun}  # 3. finish what was begun, before anything new
-    decisions = [settled.get(g.key) or _judge(desk, g) for g in groups.values()]  # 4. the waiting ones, in order
-    return Outcome(tuple(_positioned(decisions, groups)), groups, desk.ledger.allocated)
+    short = [g for g in begun if g.short]
+    for group in short:
+        desk.ledger.keep(group)  # 3. what was promised when their lift began
+    decisions = [_finish(desk, g) for g in short]  # 4. finish what was begun, before anything new
+    decisions += [_settle(desk, g) for g in begun if not g.short]  # 5. those that are whole: extra members
+    known = {decision.group for decision in decisions}
+    decisions += [_judge(desk, g) for g in groups.values() if g.key not in known]  # 6. the waiting ones, in order
+    return Outcome(tuple(_positioned(decisions, groups)), groups)
 
 
 class _Desk:
@@ -37,49 +42,54 @@ class _Desk:
         self.waiting: Counter[str] = Counter()  # groups held so far, by namespace
 
 
+def _finish(desk: _Desk, group: Group) -> Decision:
+    """A lift that a crash interrupted, or members made anew: they need a place, and no new decision."""
+    members = group.gated[: group.short]
+    return _lift(desk, group, members) if members else _settled(desk, group)
+
+
 def _settle(desk: _Desk, group: Group) -> Decision:
-    """A group whose lift has begun: complete it, wait for it to bind, or let replacements and extra members in."""
-    lifted = [m for m in group.members if not m.gated]
-    bound = sum(1 for m in lifted if m.node)
-    short = group.need - len(lifted)
-    if short > 0 and group.gated:
-        return _lift(desk, group, group.gated[:short])
-    if bound >= group.need and group.gated:
-        return _grow(desk, group)
-    since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
-    late = since if bound < group.need and since > desk.config.bind_timeout_seconds else None
-    return _decision(group, "none", explain.settled(group, len(lifted), bound, late))
-
-
-def _grow(desk: _Desk, group: Group) -> Decision:
-    """Members above minMember, one by one, as capability and nodes allow."""
-    places: dict[str, str] = {}
-    told: Told | None = None
-    for member in group.gated:
-        told = _capability_short(desk, group, [member])
-        found = told or _placed(desk, group, [member])
-        if not isinstance(found, dict):
-            told = found
-            break
-        places.update(found)
-        desk.ledger.charge_group(group, [member])
+    """A group whose minMember are lifted: wait for them to bind, then let extra members in as room allows."""
+    if not group.gated or _bound(group) < group.need:
+        return _settled(desk, group)
+    places, told = _extras(desk, group, group.gated)
     if places:
         return _decision(group, "lift", _admission(group, places), places)
-    return _decision(group, "hold", told or explain.settled(group, len(group.members), 0, None))
+    return _hold(desk, group, told) if told else _settled(desk, group)
+
+
+def _settled(desk: _Desk, group: Group) -> Decision:
+    lifted = [m for m in group.members if not m.gated]
+    since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
+    late = since if _bound(group) < len(lifted) and since > desk.config.bind_timeout_seconds else None
+    return _decision(group, "none", explain.settled(group, len(lifted), _bound(group), late))
+
+
+def _extras(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:
+    """Members above minMember, one by one, as capability and nodes allow; and what stopped the first that may not."""
+    places: dict[str, str] = {}
+    for member in members:
+        told = _foreign(group, [member]) or _capability_short(desk, group, [member])
+        found = told or _placed(desk, group, [member])
+        if not isinstance(found, dict):
+            return places, found
+        places.update(found)
+        desk.ledger.charge_group(group, [member])
+    return places, None
 
 
 def _judge(desk: _Desk, group: Group) -> Decision:
     """A group of which nothing is lifted: the first answer that stops it, or its lift."""
-    if not desk.ledger.managed(group):
+    if group.gated and not desk.ledger.managed(group):
         return _decision(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
+    if not group.gated and not group.missing:
+        return _decision(group, "none", explain.bypassed(group, _bound(group)))
     told = _stopped(desk, group) or _impossible(desk, group) or _quota_short(desk, group)
     if told is None and group.missing:
         desk.ledger.promise_quota(group)
         told = explain.forming(group)
-    if told is None and not group.gated:
-        return _decision(group, "none", explain.settled(group, len(group.members), _bound(group), None))
     told = told or _closed(desk, group) or _capability_short(desk, group, _first(group))
-    decision = _hold(desk, group, told) if told else _lift(desk, group, _first(group))
+    decision = _hold(desk, group, told) if told else _admit(desk, group)
     return _with_extras(desk, group, decision) if decision.action == "lift" else decision
 
 
@@ -102,10 +112,8 @@ def _impossible(desk: _Desk, group: Group) -> Told | None:
         return explain.too_large(group)
     shapes = [m.shape for m in group.members][: group.minimum]
     shapes += [a.shape for a in group.absent for _ in range(a.count)]
-    capability = desk.ledger.capability_shortage(group, shapes)
-    if isinstance(capability, queue_capacity.CapabilityShort) and capability.never:
-        return explain.capability(group, capability)
-    return None
+    short = desk.ledger.capability_never(group, shapes)
+    return explain.capability(group, short, len(shapes)) if short else None
 
 
 def _quota_short(desk: _Desk, group: Group) -> Told | None:
@@ -124,23 +132,34 @@ def _closed(desk: _Desk, group: Group) -> Told | None:
 
 def _capability_short(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> Told | None:
     short = desk.ledger.capability_shortage(group, [m.shape for m in members])
-    return explain.capability(group, short) if short else None
+    return explain.capability(group, short, len(members)) if short else None
+
+
+def _foreign(group: Group, members: Sequence[PodFacts]) -> Told | None:
+    return explain.foreign_gates(group) if any(m.foreign_gates for m in members) else None
+
+
+def _admit(desk: _Desk, group: Group) -> Decision:
+    """Lift the first members and charge their queue."""
+    members = _first(group)
+    decision = _lift(desk, group, members)
+    if decision.action == "lift":
+        desk.ledger.charge_group(group, members)
+    return decision
 
 
 def _lift(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> Decision:
-    """Place the members and charge them; held by name where nodes or foreign gates stop them."""
-    if any(m.foreign_gates for m in members):
-        return _hold(desk, group, explain.foreign_gates(group))
-    found = _placed(desk, group, members)
+    """Place the members; held by name where nodes or foreign gates stop them."""
+    found = _foreign(group, members) or _placed(desk, group, members)
     if not isinstance(found, dict):
         return _hold(desk, group, found)
-    desk.ledger.charge_group(group, members)
     return _decision(group, "lift", _admission(group, found), found)
 
 
 def _placed(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told:
     """A node for each member, "" for each where placement is off or cannot be known."""
     if not desk.config.placement or unverifiable(members):
+        desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
     found = placement.place(desk.ledger.pool, members)
     return explain.nodes(group, found) if isinstance(found, placement.NodesShort) else found
@@ -148,17 +167,10 @@ def _placed(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> dict[str,
 
 def _with_extras(desk: _Desk, group: Group, decision: Decision) -> Decision:
     """Members above minMember join the lift while room allows."""
-    places = dict(decision.places)
-    for member in group.gated[len(places) :]:
-        if member.foreign_gates or _capability_short(desk, group, [member]):
-            break
-        found = _placed(desk, group, [member])
-        if not isinstance(found, dict):
-            break
-        places.update(found)
-        desk.ledger.charge_group(group, [member])
-    if len(places) == len(decision.places):
+    more, _ = _extras(desk, group, group.gated[len(decision.places) :])
+    if not more:
         return decision
+    places = {**decision.places, **more}
     return _decision(group, "lift", _admission(group, places), places)
 
 
@@ -181,11 +193,15 @@ def _bound(group: Group) -> int:
     return sum(1 for m in group.members if m.node)
 
 
+def _lifted(group: Group) -> int:
+    """Members without our gate; those that came round it are no beginning while others still wait behind it."""
+    return sum(1 for m in group.members if not m.gated) if group.begun or not group.gated else 0
+
+
 def _decision(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:
     reason, limiter, message, numbers = told
-    lifted = sum(1 for m in group.members if not m.gated)
     seen = lifecycle.observe(
-        need=group.need, present=len(group.members), lifted=lifted, bound=_bound(group), owner_makes_more=True
+        need=group.need, present=len(group.members), lifted=_lifted(group), bound=_bound(group), owner_makes_more=True
     )
     return Decision(
         group=group.key,

@@ -32,10 +32,8 @@ def quota(group: Group, short: QuotaShort) -> Told:
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
     if short.never:
         whole = quantity.text(max(short.whole, short.need), resource)
-        text = (
-            f"can never fit: {_pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} in all; "
-            "starts by itself if the quota is raised"
-        )
+        text = f"can never fit: {_pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} "
+        text += "in all; starts by itself if the quota is raised"
         return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, numbers
     text = f"{len(group.members)} of {group.minimum} created; {what}, quota {short.quota} has {free} of {hard} left"
     if short.promised:
@@ -50,11 +48,12 @@ def unstated(group: Group, short: QuotaUnstated) -> Told:
     return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, _members(group)
 
 
-def capability(group: Group, short: CapabilityShort) -> Told:
+def capability(group: Group, short: CapabilityShort, pods: int) -> Told:
+    """`pods` need the room: the members that start together, or one that would join them."""
     need, free, limit = (quantity.text(n, short.resource) for n in (short.need, short.free, short.capability))
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "capabilityNano": short.capability}
     limiter = f"queue/{short.queue}/{short.resource}"
-    what = f"{_pods_need(group.need)} {need} {short.resource}"
+    what = f"{_pods_need(pods)} {need} {short.resource}"
     if short.never:
         text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
         return Reason.NEVER_FITS, limiter, text, numbers
@@ -66,13 +65,13 @@ def nodes(group: Group, short: NodesShort) -> Told:
     each = f"{_pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
     seen = reasons_text(short.reasons)
     if short.never:
-        why = f"no node could take even one were it empty: {seen}" if seen else "there are no nodes"
+        why = f"no node could take even one were it up and empty: {seen}" if seen else "there are no nodes"
         text = f"can never fit: {each}, and {why}"
         return Reason.NEVER_FITS, "nodes", text, numbers
     room = f" on {_count(short.on, 'node')}" if short.on else ""
     text = f"{each}: {short.fit} fit{room}; {seen}" if seen else f"{each}: {short.fit} fit{room}"
-    if short.empty_fit < short.wanted:
-        text += f"; even with all nodes empty only {short.empty_fit} would fit"
+    if short.up_fit < short.wanted:
+        text += f"; even with all nodes up and empty only {short.up_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
 
 
@@ -89,7 +88,7 @@ def too_large(group: Group) -> Told:
 def foreign_gates(group: Group) -> Told:
     gates = sorted({gate for member in group.members for gate in member.foreign_gates})
     held = sum(1 for member in group.members if member.foreign_gates)
-    text = f"fits, but {held} pods are held by gates that are not ours: {', '.join(gates)}; ours is lifted last"
+    text = f"{_count(held, 'pod')} behind gates that are not ours: {', '.join(gates)}; ours is lifted last"
     return Reason.FOREIGN_GATE, ",".join(gates), text, _members(group) | {"held": held}
 
 
@@ -110,6 +109,12 @@ def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
     if late is not None:
         return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers
+
+
+def bypassed(group: Group, bound: int) -> Told:
+    """Members that never stood behind our gate: from before the namespace's label, or freed by somebody else."""
+    text = f"{len(group.members)} pods run without having been held by ganggate, {bound} bound; they are charged"
+    return Reason.BYPASSED, "", text, _members(group) | {"bound": bound}
 
 
 def released(group: Group) -> Told:

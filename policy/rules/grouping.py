@@ -4,14 +4,14 @@ Membership is by verified owner uids and by names that the pod itself gives; lab
 group exists once its owner does, even if quota refused its first pod. May know the model and families.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from policy import names
-from policy.rules import order
+from policy.rules import group_size, order
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
-from policy.rules.model import Absent, Group, NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Problem, Snapshot
+from policy.rules.model import Group, NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Problem, Snapshot
 
 GANG_POLICIES = frozenset({names.Policy.GANG, names.Policy.HYBRID})
 _VOLCANO_FIRST = (names.VOLCANO_API, names.COSCHEDULING_API, names.COSCHEDULING_OLD_API)
@@ -41,27 +41,41 @@ class _Index:
         self.naming: dict[str, list[OwnerFacts]] = {}  # by the key of the group that their pods will name
         self.identities: dict[str, Identity] = {}
         self.members: dict[str, list[PodFacts]] = {}
-        self._add_owners(snapshot.owners.values())
+        self._add_owners(sorted(snapshot.owners.values(), key=lambda o: (o.created, o.uid)))
         self._add_pods(snapshot.pods)
 
     def _add_owners(self, owners: Iterable[OwnerFacts]) -> None:
         for owner in owners:
-            if owner.group:
+            if owner.group and not owner.over:
                 self.naming.setdefault(owner.group.key, []).append(owner)
-            if managed(self.snapshot.namespaces.get(owner.namespace)) and not owner.over and not owner.held:
-                self._add(_identity_of_owner(owner))
+            makes_any = owner.size.possible > 0 and not owner.over and not owner.held
+            if makes_any and managed(self.snapshot.namespaces.get(owner.namespace)):
+                identity = _identity_of_owner(owner)
+                self.identities.setdefault(identity.key, identity)
 
     def _add_pods(self, pods: Iterable[PodFacts]) -> None:
+        """Pods may give one name in several places: the first in order is told, whatever pod comes first."""
+        told: dict[str, Identity] = {}
         for pod in pods:
             if pod.gated or pod.lifted or managed(self.snapshot.namespaces.get(pod.namespace)):
                 identity = _identity_of_pod(pod)
                 if identity is not None and (pod.live or pod.group):
-                    self.members.setdefault(identity.key, []).append(pod)
+                    key = identity.key
+                    self.members.setdefault(key, []).append(pod)
                     if pod.live:
-                        self._add(identity)
+                        told[key] = min(told.get(key, identity), identity, key=lambda i: (i.name, i.how))
+        self.identities = told | self.identities
 
-    def _add(self, identity: Identity) -> None:
-        self.identities.setdefault(identity.key, identity)
+    def owner_of(self, identity: Identity) -> OwnerFacts | None:
+        """The controller that the pods name by uid: a tenant may write any uid, also one of another namespace."""
+        owner = self.snapshot.owners.get(identity.uid)
+        known = owner is not None and (owner.kind, owner.namespace) == (identity.kind, identity.namespace)
+        return owner if known else None
+
+    def podgroup_of(self, owner: OwnerFacts) -> PodGroupFacts | None:
+        """Our own PodGroup of that owner; one of its name that somebody else controls is not the group's."""
+        found = self.podgroups.get((owner.namespace, own_podgroup(owner.uid)), [])
+        return next((p for p in _by_dialect(found, _VOLCANO_FIRST) if p.controller == owner.uid), None)
 
 
 def _identity_of_owner(owner: OwnerFacts) -> Identity:
@@ -93,30 +107,28 @@ def _alone(index: _Index, identity: Identity, live: list[PodFacts]) -> Group:
 
 def _owned(index: _Index, identity: Identity, pods: list[PodFacts], live: list[PodFacts]) -> Group:
     """A group whose identity is its controller."""
-    owner = index.snapshot.owners.get(identity.uid)
-    succeeded = sum(1 for p in pods if p.phase == "Succeeded" and p.owner == identity.uid)
+    owner = index.owner_of(identity)
     if owner is None:
-        gone = Problem(
-            names.Reason.OWNER_GONE, f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist"
+        text = (
+            f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist in namespace {identity.namespace!r}"
         )
+        gone = Problem(names.Reason.OWNER_GONE, text)
         return _finish(index, Group(identity, identity.uid, 1, None, "unknown", tuple(live), problem=gone))
-    own = [p for p in index.podgroups.get((owner.namespace, own_podgroup(owner.uid)), []) if p.controller == owner.uid]
-    minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     group = Group(
         identity,
         owner.uid,
-        minimum,
+        group_size.left(owner.min_member or max(1, owner.size.minimum), owner.size.possible, [owner], pods),
         owner.size.possible,
         f"{source} of {owner.kind} {owner.name}",
         tuple(live),
         leaving=_leaving(pods),
-        succeeded=succeeded,
-        podgroup=own[0] if own else None,
+        succeeded=group_size.succeeded_since_lift(pods, live),
+        podgroup=index.podgroup_of(owner),
         owner=owner,
         problem=Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None,
     )
-    return _finish(index, msgspec.structs.replace(group, absent=_absent([owner], live, group.missing)))
+    return _finish(index, msgspec.structs.replace(group, absent=group_size.absent([owner], live, group.missing)))
 
 
 def own_podgroup(uid: str) -> str:
@@ -128,61 +140,35 @@ def _named(index: _Index, identity: Identity, pods: list[PodFacts], live: list[P
     """A group whose identity is a name that its pods give."""
     owners = index.naming.get(identity.key, [])
     podgroup = _find(index, identity)
-    minimum, source, problem = _named_size(identity, podgroup, live)
+    minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
+    possible = group_size.possible(owners, live)
     group = Group(
         identity,
         podgroup.uid if podgroup else "",
-        minimum,
-        _possible(owners, live, index.snapshot.owners),
+        group_size.left(minimum, possible, owners, pods),
+        possible,
         source,
         tuple(live),
         leaving=_leaving(pods),
+        succeeded=group_size.succeeded_since_lift(pods, live),
         podgroup=podgroup,
         owner=owners[0] if owners else None,
         problem=problem,
     )
-    return _finish(index, msgspec.structs.replace(group, absent=_absent(owners, live, group.missing)))
+    return _finish(index, msgspec.structs.replace(group, absent=group_size.absent(owners, live, group.missing)))
 
 
 def _find(index: _Index, identity: Identity) -> PodGroupFacts | None:
-    found = {p.api: p for p in index.podgroups.get((identity.namespace, identity.name), [])}
-    preferred = _COSCHEDULING_FIRST if identity.how.startswith("label ") else _VOLCANO_FIRST
-    return next((found[api] for api in preferred if api in found), None)
-
-
-def _named_size(
-    identity: Identity, podgroup: PodGroupFacts | None, live: list[PodFacts]
-) -> tuple[int, str, Problem | None]:
-    if podgroup is not None:
-        problem = Problem(names.Reason.PODGROUP_INVALID, podgroup.problem) if podgroup.problem else None
-        return podgroup.min_member, f"spec.minMember of {podgroup.api} PodGroup {podgroup.name}", problem
-    if identity.kind == LITE:
-        return max((p.task_min for p in live), default=1), f"label {names.COSCHEDULING_LITE_MIN}", None
     if identity.kind == NATIVE:
-        return 1, "scheduling.k8s.io PodGroup: the scheduler starts it whole", None
-    text = f"PodGroup {identity.name!r} (named by {identity.how}) does not exist in namespace {identity.namespace!r}"
-    return 1, "unknown", Problem(names.Reason.PODGROUP_MISSING, text)
-
-
-def _possible(owners: list[OwnerFacts], live: list[PodFacts], known: Mapping[str, OwnerFacts]) -> int | None:
-    """What the named group's owners make at once; None when any member comes from elsewhere, or nobody says."""
-    if not owners or any(p.owner not in known for p in live):
         return None
-    return sum(owner.size.possible for owner in owners if not owner.over)
+    preferred = _COSCHEDULING_FIRST if identity.how.startswith("label ") else _VOLCANO_FIRST
+    found = index.podgroups.get((identity.namespace, identity.name), [])
+    return next(_by_dialect(found, preferred), None)
 
 
-def _absent(owners: list[OwnerFacts], live: list[PodFacts], missing: int) -> tuple[Absent, ...]:
-    """The missing members, owner by owner, sized from a sibling of the same owner, else from its template."""
-    found: list[Absent] = []
-    for owner in sorted(owners, key=lambda o: (o.created, o.uid)):
-        siblings = [p for p in live if p.owner == owner.uid]
-        count = min(missing, max(0, owner.size.possible - len(siblings)))
-        if count:
-            found.append(Absent(siblings[0].shape if siblings else owner.shape, count))
-            missing -= count
-    if missing and live:
-        found.append(Absent(live[0].shape, missing))
-    return tuple(found)
+def _by_dialect(found: Iterable[PodGroupFacts], preferred: tuple[str, ...]) -> Iterator[PodGroupFacts]:
+    by_api = {podgroup.api: podgroup for podgroup in found}
+    return (by_api[api] for api in preferred if api in by_api)
 
 
 def _leaving(pods: Iterable[PodFacts]) -> int:
@@ -201,6 +187,7 @@ def _queue(index: _Index, group: Group) -> str:
 
 
 def _queue_candidates(index: _Index, group: Group) -> Iterator[str]:
+    yield from (m.lifted.queue for m in group.members if m.lifted and not m.gated)  # charged there
     podgroup = group.podgroup
     if podgroup and not podgroup.ours and podgroup.queue != names.DEFAULT_QUEUE:
         yield podgroup.queue
@@ -222,7 +209,7 @@ def _priority(index: _Index, group: Group) -> int:
 
 def _created(group: Group) -> float:
     """Age counts from the owner; a PodGroup lives longer than its runs, so there from the oldest live member."""
-    if group.owner is not None and group.owner.uid == group.uid:
+    if group.owner is not None and (group.owner.uid == group.uid or not group.members):
         return group.owner.created
     if group.members:
         return min(m.created for m in group.members)

@@ -4,14 +4,14 @@ Everything that runs, is lifted or is promised is charged, gated by us or not. A
 is undone as a whole. May know the model and the five questions' own books; decides nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from policy.rules import namespace_quota, placement, queue_capacity
+from policy.rules import namespace_quota, placement, pool, queue_capacity
 from policy.rules.grouping import managed
 from policy.rules.model import Group, PodFacts, QuotaFacts, Resources, Shape, Snapshot
-from policy.rules.resources import total
+from policy.rules.resources import scale, total
 
 
 class Ledger:
@@ -28,30 +28,37 @@ class Ledger:
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
         shapes = {id(p.shape): p.shape for p in snapshot.pods if p.gated or p.lifted or not p.node}
-        self.pool = placement.Pool(snapshot.nodes, placement.columns_of(s.requests for s in shapes.values()))
+        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in shapes.values()))
         self._charge_pods(groups)
 
     def _charge_pods(self, groups: dict[str, Group]) -> None:
         queue_of = {m.uid: g.queue for g in groups.values() for m in g.members}
+        fixed: list[tuple[str, PodFacts]] = []
         adrift: list[PodFacts] = []
         for pod in self.snapshot.pods:
             if pod.namespace in self.quotas:
                 self._by_namespace.setdefault(pod.namespace, []).append(pod)
-            if pod.over or (pod.gated and not pod.node):
+            if pod.over or self._held(pod):
                 continue
-            queue = queue_of.get(pod.uid) or self._queue_of_outsider(pod)
-            if queue:
-                self.charge_queue(queue, pod.shape.requests)
-            if pod.node or pod.pin:
-                self.pool.charge(pod.node or pod.pin, pod)
+            self.charge_queue(queue_of.get(pod.uid) or self._queue_of(pod, groups), pod.shape.requests)
+            at = pod.node or (pod.pin if pod.lifted else "")  # a pin that a user wrote promises nothing
+            if at:
+                fixed.append((at, pod))
             elif not pod.foreign_gates and pod.deleted is None:
                 adrift.append(pod)
-        self._charge_adrift(adrift)
+        self.pool.charge_all(fixed)
+        placement.scatter(self.pool, adrift)
 
-    def _charge_adrift(self, pods: list[PodFacts]) -> None:
-        """Pods that the scheduler may bind at any moment, and nobody knows where: where we would put them."""
-        for pod in sorted(pods, key=lambda p: (-p.shape.priority, p.created, p.uid)):
-            placement.place(self.pool, [pod])
+    def _held(self, pod: PodFacts) -> bool:
+        """Behind our gate, and to stay there: where gangs are asked for no more this pass lets the pod go."""
+        return pod.gated and not pod.node and managed(self.snapshot.namespaces.get(pod.namespace))
+
+    def _queue_of(self, pod: PodFacts, groups: dict[str, Group]) -> str:
+        """Of a pod that is no live member: the queue that its lift named, its group's, or an outsider's."""
+        if pod.lifted and pod.lifted.queue:
+            return pod.lifted.queue
+        group = groups.get(pod.group.key) if pod.group else None
+        return group.queue if group else self._queue_of_outsider(pod)
 
     def _queue_of_outsider(self, pod: PodFacts) -> str:
         """A pod outside our groups is charged where it, or its namespace, names a queue."""
@@ -61,24 +68,37 @@ class Ledger:
         return namespace.queues[0] if namespace and namespace.policy and namespace.queues else ""
 
     def charge_queue(self, queue: str, requests: Resources) -> None:
+        """Book the requests at the queue and its ancestors; no name is no queue."""
         queue_capacity.charge(self.snapshot.queues, queue, requests, self.allocated)
 
     def charge_group(self, group: Group, pods: Iterable[PodFacts]) -> None:
         self.charge_queue(group.queue, total(p.shape.requests for p in pods))
 
-    def quota_shortage(self, group: Group) -> namespace_quota.QuotaShort | namespace_quota.QuotaUnstated | None:
-        """The first quota key that cannot take the members that do not exist yet."""
-        for quota in self.quotas.get(group.identity.namespace, []):
-            key = (quota.namespace, quota.name)
-            promised = dict(self.promised.get(key, {}))
-            for absent in group.absent:
-                found = namespace_quota.shortage(quota, absent.shape, absent.count, self._count(quota), promised)
-                if isinstance(found, namespace_quota.QuotaShort):
-                    return msgspec.structs.replace(found, whole=self._whole(group, quota, found.key))
-                if found is not None:
-                    return found
-                self._book(promised, quota, absent.shape, absent.count)
-        return None
+    def keep(self, group: Group) -> None:
+        """Room in the queue for the rest of a begun group, also for members that are yet to be made anew."""
+        rest = group.gated[: group.short]
+        coming = group.members[0].shape.requests
+        self.charge_group(group, rest)
+        self.charge_queue(group.queue, scale(coming, group.short - len(rest)))
+
+    def charge_anywhere(self, pods: Iterable[PodFacts]) -> None:
+        """Charge the nodes for pods that are lifted without a place of their own."""
+        placement.scatter(self.pool, pods)
+
+    def quota_shortage(self, group: Group) -> namespace_quota.QuotaStop | None:
+        """What stops the members that do not exist yet: the first of what waiting cannot help, else the first."""
+        found = [stop for quota in self.quotas.get(group.identity.namespace, []) for stop in self._stops(group, quota)]
+        grave = (f for f in found if isinstance(f, namespace_quota.QuotaUnstated) or f.never)
+        return next(grave, found[0] if found else None)
+
+    def _stops(self, group: Group, quota: QuotaFacts) -> Iterator[namespace_quota.QuotaStop]:
+        promised = self.promised.get((quota.namespace, quota.name), {})
+        found = namespace_quota.shortages(quota, group.absent, self._count(quota), promised) if group.absent else ()
+        for stop in found:
+            if isinstance(stop, namespace_quota.QuotaShort):
+                yield msgspec.structs.replace(stop, whole=self._whole(group, quota, stop.key))
+            else:
+                yield stop
 
     def _whole(self, group: Group, quota: QuotaFacts, key: str) -> int:
         shapes = [(m.shape, 1) for m in group.members] + [(a.shape, a.count) for a in group.absent]
@@ -109,6 +129,13 @@ class Ledger:
     def capability_shortage(self, group: Group, shapes: Iterable[Shape]) -> queue_capacity.CapabilityShort | None:
         need = total(s.requests for s in shapes)
         return queue_capacity.shortage(self.snapshot.queues, group.queue, need, self.allocated)
+
+    def capability_never(self, group: Group, shapes: Iterable[Shape]) -> queue_capacity.CapabilityShort | None:
+        """The first level that could not take these even if it were empty."""
+        found = queue_capacity.shortage(self.snapshot.queues, group.queue, total(s.requests for s in shapes), {})
+        if found is None:
+            return None
+        return msgspec.structs.replace(found, allocated=self.allocated.get(found.queue, {}).get(found.resource, 0))
 
     def managed(self, group: Group) -> bool:
         return managed(self.snapshot.namespaces.get(group.identity.namespace))

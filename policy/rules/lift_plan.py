@@ -40,7 +40,7 @@ Write = Report | LiftPatch
 def plan(group: Group, decision: Decision, now: float, *, pin: bool = True) -> Iterator[Write]:
     """The writes of one decision, the report first, then members in their order of release."""
     yield Report(group.key)
-    lifted = Lifted(min=decision.need, at=now)
+    lifted = Lifted(min=decision.need, at=now, queue=group.queue)
     for member in group.members:
         if member.uid in decision.places:
             node = decision.places[member.uid] if pin else ""
@@ -53,13 +53,18 @@ def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:
     if node:
         required = {"nodeSelectorTerms": [msgspec.to_builtins(t) for t in pinned_terms(member, node)]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    metadata = {"uid": member.uid, "annotations": annotations(group, lifted)}
+    metadata = {"uid": member.uid, "annotations": annotations(group, member, lifted)}
     return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 
-def annotations(group: Group, lifted: Lifted) -> dict[str, str]:
-    """The frozen terms, and the names of group and queue as other tools look for them."""
-    found = {names.ANNOTATION_LIFTED: msgspec.json.encode(lifted).decode(), names.QUEUE_NAME: group.queue}
+def annotations(group: Group, member: PodFacts, lifted: Lifted) -> dict[str, str]:
+    """The frozen terms, and the names of group and queue as other tools look for them.
+
+    A queue that the pod names stays: its PodGroup's may be another, and a pod with two names would belong to no group.
+    """
+    found = {names.ANNOTATION_LIFTED: msgspec.json.encode(lifted).decode()}
+    if not member.queue:
+        found[names.QUEUE_NAME] = group.queue
     name = podgroup_name(group)
     if name:
         found[names.GROUP_NAME] = name

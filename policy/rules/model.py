@@ -202,7 +202,7 @@ class Group(msgspec.Struct, frozen=True):
     source: str  # where the size stands
     members: tuple[PodFacts, ...]  # live, in the order of release
     leaving: int = 0
-    succeeded: int = 0
+    succeeded: int = 0  # of those lifted together with live members
     queue: str = names.DEFAULT_QUEUE
     priority: int = 0
     created: float = 0.0
@@ -226,9 +226,17 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def need(self) -> int:
-        """Members that must start together: frozen by the lift once it has begun."""
+        """Members that must run together: frozen by the lift once it has begun, less what will never come back."""
         frozen = [m.lifted.min for m in self.members if m.lifted and not m.gated]
-        return max(frozen) if frozen else self.minimum
+        if not frozen:
+            return self.minimum
+        left = max(frozen) - self.succeeded
+        return max(1, left if self.possible is None else min(left, self.possible))
+
+    @property
+    def short(self) -> int:
+        """Members that a begun lift has still to let go, or to wait for."""
+        return max(0, self.need - len(self.members) + len(self.gated)) if self.begun else 0
 
     @property
     def missing(self) -> int:

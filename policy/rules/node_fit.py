@@ -6,11 +6,16 @@ k8s.io/kubernetes pkg/scheduler/framework/plugins), asked of one shape and one n
 
 from collections.abc import Mapping
 
+import msgspec
+
 from policy.rules.model import NodeFacts, Shape
 from policy.rules.objects import NodeSelectorTerm, SelectorRequirement, Taint, Toleration
 
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")  # taints that tell a node's own state
+_INT64 = 1 << 63
+NAME = "/name"  # among labels, stands for the node's name: no label's key begins with a slash
 
 
 def refusal(node: NodeFacts, shape: Shape) -> str:
@@ -25,6 +30,19 @@ def refusal(node: NodeFacts, shape: Shape) -> str:
     if not selected(node, shape):
         return "not matching " + selector_text(shape)
     return ""
+
+
+def passing(node: NodeFacts, shape: Shape) -> bool:
+    """Whether the node takes the shape once it is up: ready, uncordoned, rid of the taints of its own state."""
+    lasting = tuple(t for t in node.taints if not t.key.startswith(_STATES))
+    return not refusal(msgspec.structs.replace(node, ready=True, cordoned=False, taints=lasting), shape)
+
+
+def referenced(shape: Shape) -> tuple[str, ...]:
+    """The labels of a node that the shape looks at; NAME among them where it looks at the name."""
+    terms = shape.node_terms
+    labels = {*shape.node_selector, *(r.key for t in terms for r in t.match_expressions)}
+    return tuple(sorted(labels | {NAME} if any(t.match_fields for t in terms) else labels))
 
 
 def selected(node: NodeFacts, shape: Shape) -> bool:
@@ -44,11 +62,13 @@ def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Comparing operators (KEP-5471, off by default) tolerate nothing here: never a yes that the scheduler denies."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
-    if toleration.operator == "Exists":
-        return not toleration.key or toleration.key == taint.key
-    return toleration.key == taint.key and toleration.value == taint.value
+    if toleration.key and toleration.key != taint.key:
+        return False
+    equal = toleration.operator in ("", "Equal") and toleration.value == taint.value
+    return equal or toleration.operator == "Exists"
 
 
 def _term(term: NodeSelectorTerm, node: NodeFacts) -> bool:
@@ -78,8 +98,16 @@ def meets(requirement: SelectorRequirement, labels: Mapping[str, str]) -> bool:
 
 
 def _compared(requirement: SelectorRequirement, value: str | None) -> bool:
-    try:
-        have, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+    have, bound = _integer(value), _integer(requirement.values[0] if len(requirement.values) == 1 else None)
+    if have is None or bound is None:
         return False
     return have > bound if requirement.operator == "Gt" else have < bound
+
+
+def _integer(text: str | None) -> int | None:
+    """A 64-bit decimal number; Python's int() would also read spaces, underscores and other scripts' digits."""
+    digits = text[1:] if text and text[0] in "+-" else text
+    if not text or not digits or not digits.isascii() or not digits.isdigit() or len(digits) > len(str(_INT64)):
+        return None
+    number = int(text)
+    return number if -_INT64 <= number < _INT64 else None

@@ -35,25 +35,28 @@ class CapabilityShort(msgspec.Struct, frozen=True):
 
 
 def chain(queues: Mapping[str, QueueFacts], name: str) -> Iterator[QueueFacts]:
-    """The queue and its ancestors; ends at the root, at a parent that does not exist, or at a cycle."""
+    """The queue and its ancestors, up to the root where one is written; ends at a cycle, too."""
     seen: set[str] = set()
     while name and name not in seen and len(seen) < _DEPTH:
         seen.add(name)
         queue = queues.get(name) or QueueFacts(name=name)
         yield queue
-        name = queue.parent
+        name = queue.parent or (names.ROOT_QUEUE if names.ROOT_QUEUE in queues else "")
 
 
 def problem(queues: Mapping[str, QueueFacts], name: str, allowed: tuple[str, ...]) -> Problem | None:
-    """Why the queue cannot admit anything: not allowed, missing, closed, or itself wrong."""
+    """Why the queue cannot admit anything: not allowed, or at any level missing, closed or wrong."""
     if allowed and name not in allowed:
         return Problem(
             names.Reason.QUEUE_NOT_ALLOWED,
             f"queue {name!r} is not one that this namespace may use: {', '.join(allowed)}",
         )
-    if name not in queues and name not in (names.DEFAULT_QUEUE, names.ROOT_QUEUE):
-        return Problem(names.Reason.QUEUE_MISSING, f"queue {name!r} does not exist; it starts when it is created")
+    below = ""
     for queue in chain(queues, name):
+        if queue.name not in queues and queue.name not in (names.DEFAULT_QUEUE, names.ROOT_QUEUE):
+            text = f"queue {queue.name!r}{below} does not exist; it starts when it is created"
+            return Problem(names.Reason.QUEUE_MISSING, text)
+        below = f", parent of {queue.name!r},"
         if queue.state not in ("", "Open"):
             return Problem(names.Reason.QUEUE_CLOSED, f"queue {queue.name!r} is {queue.state}")
         if queue.problem:

@@ -1,0 +1,69 @@
+"""How many members a group must have, may have and still lacks; what of it is done and never comes back.
+
+PodGroup, owner or labels say how many start together; a minimum is lowered only by members that succeeded under a
+controller that still exists, so a name used again is a new group. May know the model and names.
+"""
+
+from policy import names
+from policy.rules.membership.identity import LITE, NATIVE, Identity
+from policy.rules.model import Absent, OwnerFacts, PodFacts, PodGroupFacts, Problem
+
+
+def left(minimum: int, at_once: int | None, owners: list[OwnerFacts], pods: list[PodFacts]) -> int:
+    """The minimum, less members of these owners that succeeded and will not be made again."""
+    uids = {owner.uid for owner in owners}
+    succeeded = sum(1 for p in pods if p.phase == "Succeeded" and p.owner in uids)
+    if at_once is None or minimum <= at_once or not succeeded:
+        return minimum
+    return max(1, at_once, minimum - succeeded)
+
+
+def succeeded_since_lift(pods: list[PodFacts], live: list[PodFacts]) -> int:
+    """Members lifted together with live ones, and done: those of an earlier run of the same name are older."""
+    since = min((p.lifted.at for p in live if p.lifted and not p.gated), default=None)
+    if since is None:
+        return 0
+    return sum(1 for p in pods if p.phase == "Succeeded" and p.lifted and p.lifted.at >= since)
+
+
+def named_size(
+    identity: Identity, podgroup: PodGroupFacts | None, owners: list[OwnerFacts], live: list[PodFacts]
+) -> tuple[int, str, Problem | None]:
+    if podgroup is not None:
+        problem = Problem(names.Reason.PODGROUP_INVALID, podgroup.problem) if podgroup.problem else None
+        return podgroup.min_member, f"spec.minMember of {podgroup.api} PodGroup {podgroup.name}", problem
+    if identity.kind == LITE:
+        return _labelled_size([*(p.task_min for p in live), *(o.task_min for o in owners)])
+    if identity.kind == NATIVE:
+        return 1, "scheduling.k8s.io PodGroup: the scheduler starts it whole", None
+    text = f"PodGroup {identity.name!r} (named by {identity.how}) does not exist in namespace {identity.namespace!r}"
+    return 1, "unknown", Problem(names.Reason.PODGROUP_MISSING, text)
+
+
+def _labelled_size(told: list[int]) -> tuple[int, str, Problem | None]:
+    """The largest of what the members say; a label that is no whole number is a problem, not a gang of one."""
+    source = f"label {names.COSCHEDULING_LITE_MIN}"
+    wrong = f"{source} of {told.count(0)} members is no whole number from 1"
+    return max(1, *told), source, Problem(names.Reason.PODGROUP_INVALID, wrong) if 0 in told else None
+
+
+def possible(owners: list[OwnerFacts], live: list[PodFacts]) -> int | None:
+    """What the named group's owners make at once; None when any member comes from elsewhere, or nobody says."""
+    uids = {owner.uid for owner in owners}
+    if not owners or any(p.owner not in uids for p in live):
+        return None
+    return sum(owner.size.possible for owner in owners)
+
+
+def absent(owners: list[OwnerFacts], live: list[PodFacts], missing: int) -> tuple[Absent, ...]:
+    """The missing members, owner by owner, sized from a sibling of the same owner, else from its template."""
+    found: list[Absent] = []
+    for owner in owners:
+        siblings = [p for p in live if p.owner == owner.uid]
+        count = min(missing, max(0, owner.size.possible - len(siblings)))
+        if count:
+            found.append(Absent(siblings[0].shape if siblings else owner.shape, count))
+            missing -= count
+    if missing and live:
+        found.append(Absent(live[0].shape, missing))
+    return tuple(found)
