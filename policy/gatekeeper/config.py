@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
+from certs.config import Mode
 from policy import names
 from policy.gatekeeper.errors import ConfigError
 from policy.gatekeeper.lift import CONCURRENCY
@@ -26,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     placement: bool = True
     pin: bool = True
     own_pod_groups: bool = True
+    certificates: Mode = Mode.ISSUED  # or mounted: somebody else makes the Secret, such as cert-manager
     bind_timeout_seconds: float = 120.0
     lift_concurrency: int = CONCURRENCY
     max_waiting_groups_per_namespace: int = 1000

@@ -15,6 +15,7 @@ from typing import Final
 
 from policy import names
 from policy.gatekeeper.announce import Announcer
+from policy.gatekeeper.certificates import Certificates
 from policy.gatekeeper.changes import Changes
 from policy.gatekeeper.client import Client
 from policy.gatekeeper.clock import SystemClock
@@ -105,7 +106,7 @@ class Gatekeeper:
             self.metrics.watches(self.watches.ages())
             self.metrics.leading(valid=self.leadership.valid())
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: threading.Event, certificates: Certificates) -> None:
         """Work until `stop` is set, then end in order."""
         ended = threading.Event()  # for what must outlive the loop
         workers = [self._thread("loop", self.loop.run, stop)]
@@ -114,6 +115,7 @@ class Gatekeeper:
             self._thread("events", self.recorder.run, ended),
             self._thread("podgroups", self.podgroups.run, ended),
             self._thread("figures", self.watch_figures, ended),
+            *(self._thread(name, target, ended) for name, target in certificates.threads()),
         ]
         self.watches.start(ended)
         stop.wait()
@@ -159,10 +161,20 @@ def run(argv: Sequence[str] | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     gatekeeper = Gatekeeper(client, settings, options.namespace, options.identity)
+    certificates = Certificates(
+        client,
+        gatekeeper.leadership,
+        gatekeeper.clock,
+        gatekeeper.metrics,
+        namespace=options.namespace,
+        endpoints=options.webhook_endpoint,
+        mirror=options.mirror_cert_dir,
+        mode=settings.certificates,
+    )
     host, _, port = options.bind.rpartition(":")
     health = gatekeeper.health(host.strip("[]"), int(port))
     health.start()
-    gatekeeper.run(stop)
+    gatekeeper.run(stop, certificates)
     health.close()
 
 
