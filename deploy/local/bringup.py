@@ -24,7 +24,7 @@ from deploy.local.toolchain import Say
 SHIPPED_PROFILES: Final = manifests.ROOT / "scheduler" / "config.yaml"
 KWOK_RBAC: Final = Path(__file__).with_name("kwok-rbac.yaml")
 POLL_SECONDS: Final = 0.1
-LIMIT_SECONDS: Final = 60.0
+LIMIT_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def missing_ca_bundles(kubectl: Kubectl) -> str | None:
 
 
 def until(missing: Callable[[], str | None], what: str) -> None:
-    """Wait until nothing is missing. Raises LocalError, with what still is, after a minute."""
+    """Wait until nothing is missing. Raises LocalError, with what still is, after two minutes."""
     deadline = time.monotonic() + LIMIT_SECONDS
     while (answer := missing()) is not None:
         if time.monotonic() > deadline:

@@ -37,7 +37,7 @@ class Program:
     env: Mapping[str, str]
     log: Path
     ready: Probe = always_ready
-    start_limit: float = 60.0
+    start_limit: float = 120.0  # on a machine that builds or tests beside it; an exit is noticed at once
     stop_limit: float = 10.0
 
 

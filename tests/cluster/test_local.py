@@ -16,11 +16,13 @@ import pytest
 from deploy.local import plane, procfs, state, teardown
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError, NotFoundError
+from deploy.local.kubeconfig import GATEKEEPER, IDENTITIES
 from deploy.local.kubectl import KubectlError
 from deploy.local.paths import home
 from deploy.local.process import ProcessError
 from deploy.local.roster import MARKER
 from deploy.local.settings import Settings
+from policy import names
 from tests.cluster.conftest import MakeCluster, namespace_in, take_down, wait_until
 
 LOCAL = (sys.executable, "-m", "policy.cli.local")
@@ -253,6 +255,62 @@ def test_a_frozen_api_server_answers_nothing_and_goes_on_when_thawed(bare: Clust
     finally:
         server.resume()
     wait_until(lambda: len(bare.kubectl.json("get", "nodes")["items"]) == 2)
+
+
+# --- the add-on ----------------------------------------------------------------------------------------------
+
+
+def test_a_gang_passes_through_the_add_on(cluster: Cluster, gang_namespace: str) -> None:
+    submit(cluster, gang_namespace, job(4, gpus=2))
+    wait_until(lambda: phases(cluster, gang_namespace) == ["Succeeded"] * 4, timeout=60)
+    for pod in cluster.kubectl.json("get", "pods", "-n", gang_namespace)["items"]:
+        assert names.ANNOTATION_LIFTED in pod["metadata"]["annotations"]
+
+
+def test_webhooks_are_called_on_loopback_and_trusted(cluster: Cluster) -> None:
+    kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+    clients = [
+        each["clientConfig"] for item in cluster.kubectl.json("get", kinds)["items"] for each in item["webhooks"]
+    ]
+    assert clients
+    assert all(each["url"].startswith(f"https://127.0.0.1:{cluster.ports['webhook']}/") for each in clients)
+    assert all(each["caBundle"] for each in clients)
+
+
+def test_the_gatekeeper_is_no_administrator(cluster: Cluster) -> None:
+    gatekeeper = cluster.kubectl_as(IDENTITIES[GATEKEEPER].name, IDENTITIES[GATEKEEPER].groups)
+    for verb, *resource in (("patch", "pods"), ("list", "nodes")):
+        assert gatekeeper("auth", "can-i", verb, *resource, "-A").strip() == "yes"
+    for verb, *resource in (("get", "secrets"), ("create", "pods"), ("delete", "nodes"), ("escalate", "clusterroles")):
+        with pytest.raises(KubectlError, match=": no$"):
+            gatekeeper("auth", "can-i", verb, *resource, "-A")
+
+
+def test_the_webhook_comes_back_at_the_same_place(cluster: Cluster, gang_namespace: str) -> None:
+    webhook = cluster.processes["webhook"]
+    webhook.kill()
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": job(1)["spec"]["template"]["spec"]}
+    with pytest.raises(KubectlError, match=r"failed calling webhook|connection refused"):
+        submit(cluster, gang_namespace, pod)
+    webhook.start()
+    submit(cluster, gang_namespace, pod)
+
+
+def test_a_second_gatekeeper_takes_over_from_a_frozen_one(cluster: Cluster, gang_namespace: str) -> None:
+    second = cluster.start_gatekeeper("gatekeeper-b", env={"LANG": "C.UTF-8"})
+    first = cluster.processes["gatekeeper"]
+    first.pause()
+    try:
+        submit(cluster, gang_namespace, job(2))
+        wait_until(lambda: phases(cluster, gang_namespace) == ["Succeeded"] * 2, timeout=90)
+        with pytest.raises(LocalError, match="gatekeeper-b runs already"):
+            cluster.start_gatekeeper("gatekeeper-b")
+        with pytest.raises(LocalError, match="identity: 'b'"):
+            cluster.start_gatekeeper("b")
+    finally:
+        first.resume()
+        second.stop()
+    assert cluster.status().processes["gatekeeper-b"].running is False
 
 
 # --- side by side --------------------------------------------------------------------------------------------
