@@ -38,7 +38,8 @@ class BoundedSocket(ssl.SSLSocket):
     stalled: ClassVar[Callable[[str], None]]
 
     _deadline: float = 0.0
-    _over: bool = False  # nobody will read on: what is left is closing
+    _lost: bool = False  # the peer was given up
+    _closing: bool = False  # our half is closed
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 -- the signature of socket.socket
         self.settimeout(None if flag else 0.0)
@@ -49,7 +50,7 @@ class BoundedSocket(ssl.SSLSocket):
             self._deadline = type(self).clock() + self.seconds
             value = self.seconds
         # gunicorn lingers on its main thread for a peer that does not close (util.close_graceful): never wait there.
-        super().settimeout(0.0 if self._over else value)
+        super().settimeout(0.0 if self._closing else value)
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 -- the signature of ssl.SSLSocket
         try:
@@ -72,24 +73,22 @@ class BoundedSocket(ssl.SSLSocket):
             raise self._gone(REQUEST) from None
 
     def shutdown(self, how: int) -> None:
-        if self._over:
+        if self._lost:
             raise OSError(errno.ENOTCONN, "the peer was given up")
         super().shutdown(how)
-        self._over = True
+        self._closing = True
 
     def _spend(self) -> None:
-        """Give the next operation what is left of the budget."""
-        timeout = self.gettimeout()
-        if not timeout or self._over:
-            return
-        left = self._deadline - type(self).clock()
-        if left <= 0:
+        """Give the next operation what is left of the budget. Once given up, a peer stays given up."""
+        timeout, left = self.gettimeout(), self._deadline - type(self).clock()
+        if self._lost or (timeout and left <= 0):
             raise self._gone(REQUEST)
-        super().settimeout(min(timeout, left))
+        if timeout:
+            super().settimeout(min(timeout, left))
 
     def _gone(self, phase: str) -> ConnectionResetError:
-        if not self._over:
-            self._over = True
+        if not self._lost:
+            self._lost = True
             type(self).stalled(phase)
         return ConnectionResetError(errno.ECONNRESET, f"{phase} not finished in {self.seconds} s")
 

@@ -1,6 +1,6 @@
 """gunicorn's gthread worker, taught to wait without a thread and to leave without losing a call.
 
-What is overridden was read in gunicorn 25 to 27; tests/unit/test_webhook_server.py runs against the real thing. May
+What is overridden was read in gunicorn 26 and 27; tests/unit/test_webhook_server.py runs against the real thing. May
 know gunicorn; nothing of pods.
 """
 

@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from policy import names
 from policy.rules.membership.identity import LITE, PODGROUP
 from tests.unit.webhook_support import (
-    ALICE, DAEMON_SET, DAEMONS, JOB, KUBELET, REPLICA_SET, applied, facts, gates, pod, typed,
-)  # fmt: skip
+    ALICE,
+    DAEMON_SET,
+    DAEMONS,
+    JOB,
+    KUBELET,
+    REPLICA_SET,
+    applied,
+    facts,
+    gates,
+    pod,
+    typed,
+)
 from webhook import mutate, validate
 from webhook.eligibility import Gate, Refusal
 
@@ -18,13 +28,23 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NAME = st.sampled_from(["g", "h", "ganggate-1", "a" * 253, ""])
 PLAIN = st.dictionaries(st.sampled_from(["app", "a/b", "c~d", "e~1f"]), st.text(max_size=5), max_size=3)
 LABEL_KEYS = [
-    names.LABEL_GROUP, names.LABEL_BINPACK, names.LABEL_EXEMPT, names.COSCHEDULING_LABEL, names.COSCHEDULING_LITE_NAME,
-    names.COSCHEDULING_LITE_MIN, names.QUEUE_NAME, names.KUEUE_MANAGED,
-]  # fmt: skip
+    names.LABEL_GROUP,
+    names.LABEL_BINPACK,
+    names.LABEL_EXEMPT,
+    names.COSCHEDULING_LABEL,
+    names.COSCHEDULING_LITE_NAME,
+    names.COSCHEDULING_LITE_MIN,
+    names.QUEUE_NAME,
+    names.KUEUE_MANAGED,
+]
 ANNOTATION_KEYS = [
-    names.ANNOTATION_LIFTED, names.VOLCANO_PODGROUP, names.GROUP_NAME, names.QUEUE_NAME, names.QUEUE_NAME_LONG,
+    names.ANNOTATION_LIFTED,
+    names.VOLCANO_PODGROUP,
+    names.GROUP_NAME,
+    names.QUEUE_NAME,
+    names.QUEUE_NAME_LONG,
     names.MIRROR_ANNOTATION,
-]  # fmt: skip
+]
 PODS_TERM = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}
 OUR_TERM = {
     "weight": 100,
@@ -41,9 +61,17 @@ def maps(keys):
 
 
 AFFINITY = st.sampled_from(
-    [None, {}, {"podAffinity": {}}, {"podAffinity": {PREFERRED: []}}, {"podAffinity": {PREFERRED: [PODS_TERM]}},
-     {"podAffinity": {PREFERRED: [PODS_TERM, OUR_TERM]}}, {"nodeAffinity": {}}, {"podAntiAffinity": {}}]
-)  # fmt: skip
+    [
+        None,
+        {},
+        {"podAffinity": {}},
+        {"podAffinity": {PREFERRED: []}},
+        {"podAffinity": {PREFERRED: [PODS_TERM]}},
+        {"podAffinity": {PREFERRED: [PODS_TERM, OUR_TERM]}},
+        {"nodeAffinity": {}},
+        {"podAntiAffinity": {}},
+    ]
+)
 SPEC = st.fixed_dictionaries(
     {"schedulerName": st.sampled_from(["default-scheduler", "binpack-scheduler", "volcano", "kube-batch", "mine", ""])},
     optional={
@@ -60,17 +88,23 @@ PODS = st.builds(
     lambda labels, annotations, controller, gpus, spec: pod(
         labels=labels, annotations=annotations, controller=controller, gpus=gpus, **copy.deepcopy(spec)
     ),
-    maps(LABEL_KEYS), maps(ANNOTATION_KEYS), st.sampled_from([None, JOB, REPLICA_SET, DAEMON_SET]),
-    st.sampled_from([0, 0, 1]), SPEC,
-)  # fmt: skip
+    maps(LABEL_KEYS),
+    maps(ANNOTATION_KEYS),
+    st.sampled_from([None, JOB, REPLICA_SET, DAEMON_SET]),
+    st.sampled_from([0, 0, 1]),
+    SPEC,
+)
 FACTS = st.builds(
     lambda policy, user, namespace, profile, kueue, live: facts(
         policy, user=user, namespace=namespace, binpack_scheduler_name=profile, kueue=kueue, live_schedulers=live
     ),
-    st.sampled_from(names.Policy), st.sampled_from([ALICE, ALICE, KUBELET, DAEMONS]),
-    st.sampled_from(["training", "training", "kube-system"]), st.sampled_from(["", "binpack-scheduler"]), st.booleans(),
+    st.sampled_from(names.Policy),
+    st.sampled_from([ALICE, ALICE, KUBELET, DAEMONS]),
+    st.sampled_from(["training", "training", "kube-system"]),
+    st.sampled_from(["", "binpack-scheduler"]),
+    st.booleans(),
     st.sampled_from([(), ("volcano",)]),
-)  # fmt: skip
+)
 
 
 def trusted(document, facts):

@@ -29,19 +29,22 @@ def test_every_key_is_read_and_the_gatekeepers_are_passed_over():
     ) == Config(("default-scheduler", "fast"), "fast", kueue=True, live_schedulers=("volcano",), log_level="debug")
 
 
-@pytest.mark.parametrize(("text", "named"), [
-    ("kueue: perhaps", ["kueue", "'perhaps'"]),
-    ("logLevel: loud", ["logLevel", "'loud'"]),
-    ("logLevel: off", ["logLevel", "False"]),  # YAML 1.1 reads a bare off as a boolean
-    ("schedulerProfiles: default-scheduler", ["schedulerProfiles", "'default-scheduler'"]),
-    ("schedulerProfiles: []", ["schedulerProfiles", "[]"]),
-    ("schedulerProfiles: ['']", ["schedulerProfiles", "['']"]),
-    ("schedulerProfiles: [1]", ["schedulerProfiles", "[1]"]),
-    ("binpackSchedulerName: fast", ["binpackSchedulerName", "'fast'"]),
-    ("liveSchedulers: [default-scheduler]", ["liveSchedulers", "'default-scheduler'"]),
-    ("- a\n- b", ["mapping", "list"]),
-    ("a: [", ["no YAML"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("kueue: perhaps", ["kueue", "'perhaps'"]),
+        ("logLevel: loud", ["logLevel", "'loud'"]),
+        ("logLevel: off", ["logLevel", "False"]),  # YAML 1.1 reads a bare off as a boolean
+        ("schedulerProfiles: default-scheduler", ["schedulerProfiles", "'default-scheduler'"]),
+        ("schedulerProfiles: []", ["schedulerProfiles", "[]"]),
+        ("schedulerProfiles: ['']", ["schedulerProfiles", "['']"]),
+        ("schedulerProfiles: [1]", ["schedulerProfiles", "[1]"]),
+        ("binpackSchedulerName: fast", ["binpackSchedulerName", "'fast'"]),
+        ("liveSchedulers: [default-scheduler]", ["liveSchedulers", "'default-scheduler'"]),
+        ("- a\n- b", ["mapping", "list"]),
+        ("a: [", ["no YAML"]),
+    ],
+)
 def test_an_error_names_file_key_and_value_in_one_line(tmp_path, text, named):
     path = tmp_path / "config.yaml"
     path.write_text(text)

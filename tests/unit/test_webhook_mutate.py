@@ -4,8 +4,19 @@ import pytest
 
 from policy import names
 from tests.unit.webhook_support import (
-    DAEMON_SET, DAEMONS, GPU, JOB, KUBELET, annotation_of, applied, facts, gates, label_of, pod, typed,
-)  # fmt: skip
+    DAEMON_SET,
+    DAEMONS,
+    GPU,
+    JOB,
+    KUBELET,
+    annotation_of,
+    applied,
+    facts,
+    gates,
+    label_of,
+    pod,
+    typed,
+)
 from webhook import mutate
 from webhook.eligibility import Gate, Refusal
 from webhook.patch import change_map, pointer
@@ -57,10 +68,15 @@ def test_a_forged_label_is_replaced_or_taken_off():
     assert label_of(after(pod(labels={names.LABEL_GROUP: "forged"}), policy="binpack")) is None
 
 
-@pytest.mark.parametrize("where", [
-    {"labels": {names.COSCHEDULING_LABEL: "g"}}, {"labels": {names.COSCHEDULING_LITE_NAME: "g"}},
-    {"annotations": {names.VOLCANO_PODGROUP: "g"}}, {"annotations": {names.GROUP_NAME: "g"}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"labels": {names.COSCHEDULING_LABEL: "g"}},
+        {"labels": {names.COSCHEDULING_LITE_NAME: "g"}},
+        {"annotations": {names.VOLCANO_PODGROUP: "g"}},
+        {"annotations": {names.GROUP_NAME: "g"}},
+    ],
+)
 def test_a_named_pod_group_stands_under_the_key_that_everybody_reads(where):
     assert annotation_of(after(pod(**where)), names.GROUP_NAME) == "g"
 
@@ -72,10 +88,14 @@ def test_a_native_pod_group_is_not_named_as_if_it_were_volcanos():
     assert gates(result) == [names.GATE]
 
 
-@pytest.mark.parametrize("where", [
-    {"labels": {names.QUEUE_NAME: "q"}}, {"annotations": {names.QUEUE_NAME_LONG: "q"}},
-    {"annotations": {names.QUEUE_NAME: "q"}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"labels": {names.QUEUE_NAME: "q"}},
+        {"annotations": {names.QUEUE_NAME_LONG: "q"}},
+        {"annotations": {names.QUEUE_NAME: "q"}},
+    ],
+)
 def test_a_named_queue_stands_under_the_key_that_everybody_reads(where):
     assert annotation_of(after(pod(**where)), names.QUEUE_NAME) == "q"
 
@@ -92,11 +112,14 @@ def test_a_lifted_annotation_is_taken_off_and_said(document):
     assert mutate.WARN_LIFTED in change.warnings
 
 
-@pytest.mark.parametrize("about", [
-    (pod(controller=DAEMON_SET, gpus=1), {"user": DAEMONS}),
-    (pod(annotations={names.MIRROR_ANNOTATION: "h"}, nodeName="n"), {"user": KUBELET}),
-    (pod(controller=JOB), {"namespace": "kube-system"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "about",
+    [
+        (pod(controller=DAEMON_SET, gpus=1), {"user": DAEMONS}),
+        (pod(annotations={names.MIRROR_ANNOTATION: "h"}, nodeName="n"), {"user": KUBELET}),
+        (pod(controller=JOB), {"namespace": "kube-system"}),
+    ],
+)
 def test_what_the_cluster_itself_writes_is_not_touched_at_all(about):
     document, request = about
     document["metadata"].setdefault("labels", {})[names.LABEL_GROUP] = "whatever"
@@ -149,10 +172,17 @@ def test_gang_packs_nothing():
 FOREIGN_TERM = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}}
 
 
-@pytest.mark.parametrize("affinity", [
-    {}, {"nodeAffinity": {}}, {"podAffinity": {}}, {"podAffinity": {PREFERRED: []}},
-    {"podAffinity": {PREFERRED: [FOREIGN_TERM]}}, {"podAntiAffinity": {PREFERRED: [FOREIGN_TERM]}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {},
+        {"nodeAffinity": {}},
+        {"podAffinity": {}},
+        {"podAffinity": {PREFERRED: []}},
+        {"podAffinity": {PREFERRED: [FOREIGN_TERM]}},
+        {"podAntiAffinity": {PREFERRED: [FOREIGN_TERM]}},
+    ],
+)
 def test_the_affinity_joins_what_is_there(affinity):
     document = pod(gpus=1, affinity=affinity)
     result = after(document, policy="binpack")
@@ -172,11 +202,18 @@ def test_the_affinity_is_never_doubled():
 
 @pytest.mark.parametrize("policy", list(names.Policy))
 @pytest.mark.parametrize("profile", ["", "binpack-scheduler"])
-@pytest.mark.parametrize("document", [
-    pod(), pod(gpus=1), pod(controller=JOB, gpus=2), pod(labels={names.COSCHEDULING_LABEL: "g"}, schedulerName="volcano"),
-    pod(annotations={names.QUEUE_NAME_LONG: "q", names.ANNOTATION_LIFTED: "x"}, labels={names.LABEL_GROUP: "y"}),
-    pod(schedulingGroup={"podGroupName": "n"}), pod(labels={}, annotations={}, schedulingGates=[]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(),
+        pod(gpus=1),
+        pod(controller=JOB, gpus=2),
+        pod(labels={names.COSCHEDULING_LABEL: "g"}, schedulerName="volcano"),
+        pod(annotations={names.QUEUE_NAME_LONG: "q", names.ANNOTATION_LIFTED: "x"}, labels={names.LABEL_GROUP: "y"}),
+        pod(schedulingGroup={"podGroupName": "n"}),
+        pod(labels={}, annotations={}, schedulingGates=[]),
+    ],
+)
 def test_the_own_output_is_not_changed_again(policy, profile, document):
     result = after(document, policy=policy, binpack_scheduler_name=profile)
     again = mutate.change(typed(result), facts(policy, binpack_scheduler_name=profile))

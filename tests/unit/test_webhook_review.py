@@ -25,18 +25,29 @@ def without(field):
     return question
 
 
-@pytest.mark.parametrize(("body", "why"), [
-    (b"", "body"), (b"{", "body"), (b"[]", "body"), (b"null", "body"), (b"\xff", "body"), (b"[" * 100_000, "body"),
-    (b'{"request":' + b'{"object":' * 50_000, "body"),
-    (json.dumps(without("uid")), "request.uid"), (json.dumps(without("namespace")), "request.namespace"),
-    (json.dumps(without("operation")), "operation"), (json.dumps(without("kind")), "request.kind"),
-    (json.dumps({**review(pod()), "request": None}), "request: missing"),
-    (json.dumps({**review(pod()), "apiVersion": "admission.k8s.io/v1beta1"}), "v1beta1"),
-    (json.dumps({**review(pod()), "kind": "Pod"}), "'Pod'"), (json.dumps({}), "apiVersion"),
-    (json.dumps(review(pod(), operation="MELT")), "MELT"),
-    (json.dumps(review(pod(), kind={"group": "apps", "version": "v1", "kind": "Deployment"})), "Deployment"),
-    (json.dumps(review(pod(), uid=7)), "uid"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b"[]", "body"),
+        (b"null", "body"),
+        (b"\xff", "body"),
+        (b"[" * 100_000, "body"),
+        (b'{"request":' + b'{"object":' * 50_000, "body"),
+        (json.dumps(without("uid")), "request.uid"),
+        (json.dumps(without("namespace")), "request.namespace"),
+        (json.dumps(without("operation")), "operation"),
+        (json.dumps(without("kind")), "request.kind"),
+        (json.dumps({**review(pod()), "request": None}), "request: missing"),
+        (json.dumps({**review(pod()), "apiVersion": "admission.k8s.io/v1beta1"}), "v1beta1"),
+        (json.dumps({**review(pod()), "kind": "Pod"}), "'Pod'"),
+        (json.dumps({}), "apiVersion"),
+        (json.dumps(review(pod(), operation="MELT")), "MELT"),
+        (json.dumps(review(pod(), kind={"group": "apps", "version": "v1", "kind": "Deployment"})), "Deployment"),
+        (json.dumps(review(pod(), uid=7)), "uid"),
+    ],
+)
 def test_a_call_that_is_no_review_is_a_bad_call_and_says_why(body, why):
     with pytest.raises(BadCallError) as caught:
         decode(body if isinstance(body, bytes) else body.encode(), JSON)
@@ -56,10 +67,17 @@ def test_json_is_json_with_parameters_too(content_type):
     assert decode(json.dumps(review(pod())).encode(), content_type).namespace == "training"
 
 
-@pytest.mark.parametrize(("document", "field"), [
-    (None, "request.object"), ("text", "object"), ({"spec": 7}, "spec"), ({"spec": {"containers": None}}, "containers"),
-    ({"metadata": {"labels": {"a": 1}}}, "labels"), ({"spec": {"schedulingGates": [{}]}}, "name"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("document", "field"),
+    [
+        (None, "request.object"),
+        ("text", "object"),
+        ({"spec": 7}, "spec"),
+        ({"spec": {"containers": None}}, "containers"),
+        ({"metadata": {"labels": {"a": 1}}}, "labels"),
+        ({"spec": {"schedulingGates": [{}]}}, "name"),
+    ],
+)
 def test_an_object_that_is_no_pod_is_a_bad_object_and_denied(document, field):
     call = request(document)
     with pytest.raises(BadObjectError, match=field):

@@ -8,8 +8,15 @@ import time
 import pytest
 
 from tests.unit.webhook_process import (
-    BODY, HEADERS, Certs, ask, eventually, head, is_closed, running,
-)  # fmt: skip
+    BODY,
+    HEADERS,
+    Certs,
+    ask,
+    eventually,
+    head,
+    is_closed,
+    running,
+)
 from webhook.review import MAX_BODY_BYTES
 from webhook.server import THREADS, heartbeat_dir, wait_for_certificate
 

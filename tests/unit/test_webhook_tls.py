@@ -151,6 +151,11 @@ def test_a_read_that_does_not_come_ends_as_a_reset(pair):
     ends = pair().shake()
     with pytest.raises(ConnectionResetError):
         ends.server.recv(1)
+    ends.client.sendall(b"too late")
+    ends.server.setblocking(True)
+    for operation in (lambda: ends.server.recv(1), lambda: ends.server.sendall(b"x")):
+        with pytest.raises(ConnectionResetError):
+            operation()
     with pytest.raises(OSError):
         ends.server.shutdown(socket.SHUT_WR)
     assert ends.stalled == [REQUEST]

@@ -6,8 +6,17 @@ import pytest
 
 from policy import names
 from tests.unit.webhook_support import (
-    ALICE, DAEMON_SET, DAEMONS, JOB, KUBELET, applied, facts, owner, pod, typed,
-)  # fmt: skip
+    ALICE,
+    DAEMON_SET,
+    DAEMONS,
+    JOB,
+    KUBELET,
+    applied,
+    facts,
+    owner,
+    pod,
+    typed,
+)
 from webhook import mutate, validate
 
 
@@ -21,11 +30,19 @@ def refusal(document, **about):
 
 
 @pytest.mark.parametrize("policy", list(names.Policy))
-@pytest.mark.parametrize("document", [
-    pod(), pod(gpus=1), pod(controller=JOB), pod(controller=JOB, schedulerName="volcano"), pod(schedulerName="mine"),
-    pod(labels={names.LABEL_GROUP: "forged", names.COSCHEDULING_LABEL: "g"}), pod(nodeName="n1"),
-    pod(annotations={names.ANNOTATION_LIFTED: "forged"}, controller=JOB),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "document",
+    [
+        pod(),
+        pod(gpus=1),
+        pod(controller=JOB),
+        pod(controller=JOB, schedulerName="volcano"),
+        pod(schedulerName="mine"),
+        pod(labels={names.LABEL_GROUP: "forged", names.COSCHEDULING_LABEL: "g"}),
+        pod(nodeName="n1"),
+        pod(annotations={names.ANNOTATION_LIFTED: "forged"}, controller=JOB),
+    ],
+)
 def test_what_the_mutating_half_made_passes(policy, document):
     assert refusal(final(document, policy=policy), policy=policy) is None
 
@@ -99,10 +116,13 @@ def test_a_tenants_mirror_annotation_does_not_lead_past_the_gate():
     assert refusal(document).why == "node-name"
 
 
-@pytest.mark.parametrize("about", [
-    (pod(controller=DAEMON_SET, gpus=1, annotations={names.ANNOTATION_LIFTED: "x"}), DAEMONS),
-    (pod(gpus=1, nodeName="n1", annotations={names.MIRROR_ANNOTATION: "h"}), KUBELET),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "about",
+    [
+        (pod(controller=DAEMON_SET, gpus=1, annotations={names.ANNOTATION_LIFTED: "x"}), DAEMONS),
+        (pod(gpus=1, nodeName="n1", annotations={names.MIRROR_ANNOTATION: "h"}), KUBELET),
+    ],
+)
 def test_what_the_cluster_itself_writes_passes(about):
     document, user = about
     assert refusal(document, user=user) is None
@@ -128,10 +148,16 @@ FREE = pod(labels={"app": "x"})
 
 
 @pytest.mark.parametrize("value", ["forged", None])
-@pytest.mark.parametrize(("field", "key"), [
-    ("labels", names.LABEL_GROUP), ("labels", names.COSCHEDULING_LABEL),
-    ("annotations", names.GROUP_NAME), ("annotations", names.QUEUE_NAME), ("annotations", names.QUEUE_NAME_LONG),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ("labels", names.LABEL_GROUP),
+        ("labels", names.COSCHEDULING_LABEL),
+        ("annotations", names.GROUP_NAME),
+        ("annotations", names.QUEUE_NAME),
+        ("annotations", names.QUEUE_NAME_LONG),
+    ],
+)
 def test_what_decided_the_group_is_fixed(field, key, value):
     before = TAKEN_IN["metadata"][field][key]
     found = update(TAKEN_IN, changed(TAKEN_IN, field, key, value))
@@ -142,9 +168,14 @@ def test_what_decided_the_group_is_fixed(field, key, value):
     )
 
 
-@pytest.mark.parametrize(("field", "key"), [
-    ("annotations", names.ANNOTATION_LIFTED), ("labels", names.LABEL_EXEMPT), ("labels", names.LABEL_GROUP),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ("annotations", names.ANNOTATION_LIFTED),
+        ("labels", names.LABEL_EXEMPT),
+        ("labels", names.LABEL_GROUP),
+    ],
+)
 @pytest.mark.parametrize("document", [TAKEN_IN, FREE])
 def test_our_marks_are_written_by_nobody_else(document, field, key):
     found = update(document, changed(document, field, key, "forged"))
