@@ -74,7 +74,8 @@ def build(cache: Path, target: Target, go: Go, say: Say) -> None:
     lock = private(cache / "locks") / f"{target.binary.parent.name}.lock"
     with locked(lock, waiting=lambda: say(f"{target.name}: another process is building it; waiting")):
         if not target.binary.exists():
-            private(target.binary.parent)
+            for draft in private(target.binary.parent).glob(f".{target.name}.*"):
+                draft.unlink()  # of a build that was killed
             _compile(target, go, _prepare(cache, target.module, go, say), say)
 
 

@@ -4,11 +4,13 @@ One JSON object on standard output, progress on standard error, exit codes: 0 do
 3 not found. Parses and prints; everything else is `deploy.local`.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -60,6 +62,7 @@ def local() -> None:
 @reported()
 def up(**options: Any) -> None:
     """Bring a cluster up; the first time ever, build it (6-9 minutes on two cores)."""
+    signal.signal(signal.SIGTERM, interrupted)
     cluster = Cluster(Settings(**options), say=progress())
     cluster.up()
     found = cluster.status()
@@ -151,6 +154,11 @@ def cordon(name: str, undo: bool, node: tuple[str, ...]) -> None:
     """Cordon nodes: what runs there stays, nothing new comes."""
     Cluster.open(name).cordon_nodes(node, undo=undo)
     emit({"name": name, "uncordoned" if undo else "cordoned": node})
+
+
+def interrupted(number: int, _: FrameType | None) -> None:
+    """Unwind at TERM as at Ctrl-C: whoever cancels a job leaves neither a build nor half a cluster behind."""
+    sys.exit(128 + number)
 
 
 def progress() -> Say:

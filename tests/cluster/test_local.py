@@ -379,14 +379,15 @@ def test_a_program_that_dies_at_start_is_told_by_the_end_of_its_log_and_nothing_
     assert "unrecognized feature gate" in (home().state / "failed" / trial / "kube-apiserver.log").read_text()
 
 
-def test_an_interrupted_up_unwinds() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_up_unwinds(number: signal.Signals) -> None:
     trial = name("stopped")
     layout = home().cluster(trial)
     with subprocess.Popen(
         [*LOCAL, "up", "--name", trial, "--no-addon"], cwd=ROOT, stderr=subprocess.DEVNULL
     ) as starter:
         wait_until(lambda: layout.state.exists() and "kube-apiserver" in state.load(layout.state).runs, timeout=120)
-        starter.send_signal(signal.SIGINT)
+        starter.send_signal(number)
         assert starter.wait(timeout=60) != 0
     assert list(procfs.marked(MARKER, str(layout.root))) == []
     assert not layout.root.exists()

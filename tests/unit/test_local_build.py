@@ -124,6 +124,15 @@ def test_an_interruption_ends_the_build_itself(tmp_path: Path, monkeypatch: pyte
     assert not list((tmp_path / "cache" / "programs").rglob(".kube-apiserver*"))
 
 
+def test_the_draft_of_a_killed_build_is_cleared_away(go: FakeGo, tmp_path: Path) -> None:
+    built = build.ensure(tmp_path / "cache", None, lambda _: None)
+    draft = built["kwok"].with_name(".kwok.12345")
+    built["kwok"].rename(draft)
+    build.ensure(tmp_path / "cache", None, lambda _: None)
+    assert built["kwok"].exists()
+    assert not draft.exists()
+
+
 def test_an_old_go_on_the_path_gives_way_to_the_cached_one(tmp_path: Path) -> None:
     FakeGo(tmp_path / "old", version="go1.22.1")
     cached = FakeGo(tmp_path / "cache" / "toolchain" / "go" / "bin", version="go1.27.3")
