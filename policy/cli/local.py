@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from deploy.local import logs, teardown
+from deploy.local import build, logs, teardown
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError
 from deploy.local.paths import home
@@ -67,6 +67,15 @@ def up(**options: Any) -> None:
     cluster.up()
     found = cluster.status()
     emit({field: getattr(found, field) for field in ("name", "kubeconfig", "kubectl", "pids", "ports")})
+
+
+@local.command(name="build")
+@click.option("--kubernetes-version", metavar="vX.Y.Z", help="Version to build; the default is the one that is tested.")
+@reported()
+def build_programs(kubernetes_version: str | None) -> None:
+    """Build what a cluster runs into the cache, and start nothing (6-9 minutes on two cores)."""
+    found = build.ensure(home().cache, kubernetes_version, progress())
+    emit({name: str(path) for name, path in found.items()})
 
 
 @local.command()
