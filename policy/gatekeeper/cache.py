@@ -174,7 +174,7 @@ class Store(Generic[T, U]):
         listed = {item.metadata.uid: self._hold(item) for item in items}
         with self._lock:
             deltas = self._forget_all() if version < self._observed else []
-            gone = [u for u, h in self._held.items() if u not in listed and h.version <= version]
+            gone = [uid for uid in self._held if uid not in listed]
             deltas += [self._remove(uid, version) for uid in gone]
             deltas += [self._put(uid, held) for uid, held in listed.items()]
             self._observed = version

@@ -94,6 +94,8 @@ def test_a_name_used_again_is_another_object(store):
     store.apply("ADDED", thing("old", 1, name="n"))
     store.assume(thing("new", 5, name="n"))
     assert store.by_name("ns", "n").metadata.uid == "new"
+    store.apply("MODIFIED", thing("old", 3, name="n"))
+    assert store.by_name("ns", "n").metadata.uid == "new", "the older object's event comes late"
     store.apply("DELETED", thing("old", 4, name="n"))
     assert store.by_name("ns", "n").metadata.uid == "new"
 

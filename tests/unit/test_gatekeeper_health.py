@@ -97,6 +97,7 @@ def test_it_does_not_say_what_it_is_made_of(server):
 
 
 def test_idle_connections_are_bounded_and_end(server, monkeypatch):
+    assert health._Handler.timeout == health.TIMEOUT
     monkeypatch.setattr(health._Handler, "timeout", 0.5)
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(health.CONNECTIONS + 4)]
     try:

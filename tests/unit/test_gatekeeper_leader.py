@@ -189,7 +189,8 @@ def test_a_conflict_may_be_our_own_success(server, clock):
     clock.advance(2)
     one.attempt()
     assert one.problem == ""
-    assert one.valid(14.9), "renewed again, now, rather than believed"
+    assert server.writes == 3, "renewed again, now, rather than believed"
+    assert one.valid(14.9)
     assert one.term == 1
 
 

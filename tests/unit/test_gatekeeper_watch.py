@@ -153,6 +153,21 @@ def test_a_clean_end_goes_on_from_the_last_bookmark_without_a_pause():
     assert at == 1250
 
 
+def test_a_clean_end_is_a_sign_of_life():
+    """A quiet watch ends, and the first try to open the next one fails: no reason to list again."""
+    world = World([page()], [[bookmark(11), 80], TransportError("refused"), [5]]).run()
+    assert world.server.verbs()[:4] == ["list", "watch", "watch", "watch"]
+
+
+def test_an_event_ends_a_row_of_failures():
+    cut = TransportError("cut")
+    world = World([page()], [*[cut] * 6, [line("ADDED", pod("a", 11)), cut], [5]]).run()
+    assert world.server.verbs() == ["list"] + ["watch"] * 9
+    times = [at for _, _, at in world.server.asked]
+    assert times[7] - times[6] == pytest.approx(6.4)
+    assert times[8] - times[7] == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize("gone", [[error(410)], [ApiError(410, "Expired", "m")]])
 def test_gone_in_the_stream_lists_again(gone):
     world = World([page(pod("a", 1)), page(pod("b", 50), version=50)], [[bookmark(11), *gone], [5]]).run()
