@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -352,4 +352,9 @@ class Rotation(RuleBasedStateMachine):
 
 
 TestRotation = Rotation.TestCase
-TestRotation.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestRotation.settings = settings(
+    max_examples=200,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # of a shared machine
+)
