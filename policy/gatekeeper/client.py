@@ -49,6 +49,10 @@ class Client:
         self._configuration = configuration
         self._pools: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
         self._host: str = configuration.host.rstrip("/")
+        self._pool: urllib3.HTTPConnectionPool = self._pools.connection_from_url(self._host)
+        # Only a proxy that is not tunnelled through wants whole URLs; the pool itself takes paths.
+        whole = self._pools.proxy is not None and self._pool.scheme == "http"
+        self._prefix = self._host if whole else urlsplit(self._host).path
         self._refresh = threading.Lock()
 
     @classmethod
@@ -132,7 +136,7 @@ class Client:
         preload: bool,
     ) -> urllib3.BaseHTTPResponse:
         try:
-            return self._pools.urlopen(
+            return self._pool.urlopen(
                 method,
                 url,
                 body=body,
@@ -140,13 +144,14 @@ class Client:
                 timeout=_timeout(timeout),
                 retries=False,  # a repeated write could take effect twice
                 redirect=False,
+                assert_same_host=False,
                 preload_content=preload,
             )
         except HTTPError as error:
             raise _unanswered(error, method, url) from error
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> str:
-        return f"{self._host}{path}?{urlencode(query)}" if query else self._host + path
+        return f"{self._prefix}{path}?{urlencode(query)}" if query else self._prefix + path
 
     def _headers(self, accept: str, content_type: str | None = None) -> dict[str, str]:
         headers = {"Accept": accept, "User-Agent": "ganggate"}
