@@ -37,12 +37,14 @@ class Cluster:
 
     @cached_property
     def client(self) -> Client:
-        if not self._inside:
-            kubeconfig.check(self._flags.kubeconfig, self._flags.context)
         with answered(None):
             if self._inside:
                 return Client.in_cluster()
-            return Client.from_kubeconfig(self._flags.kubeconfig, self._flags.context)
+            return Client.from_kubeconfig(self._kubeconfig, self._flags.context)
+
+    @cached_property
+    def _kubeconfig(self) -> str:
+        return kubeconfig.located(self._flags.kubeconfig, self._flags.context)
 
     @cached_property
     def _inside(self) -> bool:
@@ -58,9 +60,8 @@ class Cluster:
     def _implied(self) -> str:
         if self._inside:
             return _OWN_NAMESPACE.read_text(encoding="utf-8").strip() if _OWN_NAMESPACE.exists() else ""
-        kubeconfig.check(self._flags.kubeconfig, self._flags.context)
         with answered(None):
-            contexts, current = kubernetes_config.list_kube_config_contexts(self._flags.kubeconfig)
+            contexts, current = kubernetes_config.list_kube_config_contexts(self._kubeconfig)
         wanted = self._flags.context or current["name"]
         found: dict[str, Any] = next((c["context"] for c in contexts if c["name"] == wanted), {})
         return str(found.get("namespace") or "")

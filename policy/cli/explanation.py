@@ -197,6 +197,7 @@ def _nodes(short: NodesShort) -> Nodes:
 
 
 _DEFAULTED: Final = "nobody names one"
+_AT_LIFT: Final = "as when its members were lifted"  # the lift writes the queue on the pods: no choice of theirs
 
 
 def queue_from(snapshot: Snapshot, group: Group) -> str:
@@ -205,11 +206,11 @@ def queue_from(snapshot: Snapshot, group: Group) -> str:
     namespace = snapshot.namespaces.get(group.identity.namespace)
     said = [
         (podgroup.queue, f"spec.queue of PodGroup {podgroup.name}") if podgroup and not podgroup.ours else ("", ""),
-        *((m.queue, f"named by pod {m.name}") for m in group.members if m.queue),
+        *((m.queue, f"named by pod {m.name}") for m in group.members if m.queue and not m.lifted),
         (owner.queue, f"named in the template of {owner.kind} {owner.name}") if owner else ("", ""),
         (namespace.queues[0], f"annotation {names.ANNOTATION_QUEUES} of the namespace")
         if namespace and namespace.queues
         else ("", ""),
     ]
     chosen = (where for name, where in said if name == group.queue)
-    return next(chosen, _DEFAULTED)
+    return next(chosen, _DEFAULTED if group.queue == names.DEFAULT_QUEUE else _AT_LIFT)

@@ -115,10 +115,12 @@ def _owners(snapshot: Snapshot, found: Group) -> Iterator[OwnerFacts]:
 
 def _absent(snapshot: Snapshot, groups: Mapping[str, Group], reference: str, namespace: str | None) -> str:
     """What there is instead: the same name elsewhere, or an object that is in no group."""
-    where = f"namespace {namespace}" if namespace else "any namespace"
-    elsewhere = [address(g) for w in _readings(reference, None) for g in groups.values() if _matches(snapshot, g, w)]
-    if namespace and elsewhere:
-        return f"{reference!r} is not in {where}; there is {', '.join(elsewhere[:_SHOWN])}"
+    asked = namespace_in(reference) or namespace
+    where = f"namespace {asked}" if asked else "any namespace"
+    anywhere = [Wanted(w.kind, "", w.name) for w in _readings(reference, None)]
+    elsewhere = [g for g in groups.values() if any(_matches(snapshot, g, w) for w in anywhere)]
+    if elsewhere:
+        return f"no {reference!r} in {where}; there is {_listed(elsewhere)}"
     for wanted in _readings(reference, namespace):
         told = next(_bystanders(snapshot, wanted), "")
         if told:

@@ -16,8 +16,11 @@ HOME: Final = "~/.kube/config"
 VARIABLE: Final = "KUBECONFIG"
 
 
-def check(given: str | None, context: str | None = None, environ: Mapping[str, str] = os.environ) -> None:
-    """Raise Failure unless a file that counts exists, every one that does is a kubeconfig, and one has the context."""
+def located(given: str | None, context: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """The files that count, as the kubernetes package takes them: one path, or several with the system's separator.
+
+    Raises Failure unless one exists, every one that does is a kubeconfig, and one of them has the context.
+    """
     candidates = list(_candidates(given, environ))
     existing = [(source, path) for source, path in candidates if path.exists()]
     if not existing:
@@ -26,6 +29,7 @@ def check(given: str | None, context: str | None = None, environ: Mapping[str, s
     contexts = [name for source, path in existing for name in _contexts(_read(source, path))]
     if context and context not in contexts:
         raise Failure(f"--context: {context!r} is none of {', '.join(contexts) or 'those there are: none'}")
+    return os.pathsep.join(str(path) for _, path in existing)
 
 
 def _contexts(content: dict[str, Any]) -> Iterator[str]:

@@ -38,17 +38,17 @@ COMMANDS: Final[dict[str, Entry]] = {
 class Commands(click.Group):
     """A group that knows its commands by name and imports only the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
         command: click.Command = getattr(importlib.import_module(entry.module), entry.name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 

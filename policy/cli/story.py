@@ -16,7 +16,6 @@ from policy.rules.facts import epoch
 LABEL_WIDTH: Final = 13
 NOTHING: Final = "0"
 MOST_PODS: Final = 20  # listed one by one; the JSON has all
-_UNLIMITED: Final = "unlimited"
 _QUOTA: Final = ("QUOTA", "KEY", "HARD", "USED", "COUNTED", "PROMISED", "MISSING x EACH = NEEDED", "SHORT BY")
 _LEVELS: Final = ("QUEUE", "RESOURCE", "CAPABILITY", "ALLOCATED", "FREE", "NEEDED", "SHORT BY")
 _REPORT_SHOWN_FOR: Final = frozenset({names.Reason.ADMITTED, names.Reason.LIFTED, names.Reason.BIND_TIMEOUT})
@@ -94,7 +93,8 @@ def _quota_sum(found: Explanation) -> list[str]:
 
 
 def _queue_sum(found: Explanation) -> list[str]:
-    rows = [lv for lv in found.capability if lv.short_by != NOTHING or _is_about(found, "queue", lv.queue)]
+    limited = [lv for lv in found.capability if lv.capability is not None]
+    rows = [lv for lv in limited if lv.short_by != NOTHING or _is_about(found, "queue", lv.queue)]
     return [table(_LEVELS, [_level_cells(lv) for lv in rows], "  ")] if rows else []
 
 
@@ -124,8 +124,7 @@ def _quota_cells(q: Quota) -> tuple[str, ...]:
 
 
 def _level_cells(lv: Level) -> tuple[str, ...]:
-    capability, free = lv.capability or _UNLIMITED, lv.free or _UNLIMITED
-    return (lv.queue, lv.resource, capability, lv.allocated, free, lv.needed, lv.short_by)
+    return (lv.queue, lv.resource, lv.capability or "", lv.allocated, lv.free or "", lv.needed, lv.short_by)
 
 
 def _report(found: Explanation, now: float) -> Iterator[str]:

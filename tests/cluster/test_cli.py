@@ -198,8 +198,14 @@ def test_the_quota_s_sum_is_the_server_s(people: People) -> None:
     gpus = lines[f"requests.{GPU}"]
     shown = {key: gpus[key] for key in ("hard", "used", "counted", "missing", "each", "needed", "shortBy")}
     assert shown == {
-        "hard": "4", "used": "4", "counted": "4", "missing": 2, "each": "1", "needed": "2", "shortBy": "2",
-    }  # fmt: skip
+        "hard": "4",
+        "used": "4",
+        "counted": "4",
+        "missing": 2,
+        "each": "1",
+        "needed": "2",
+        "shortBy": "2",
+    }
 
 
 def test_the_queue_s_level_and_the_nodes_are_counted(people: People) -> None:

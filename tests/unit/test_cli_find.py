@@ -106,17 +106,31 @@ def test_many_candidates_are_cut():
     [
         ("nothing", "team", "no group, pod, owner or PodGroup 'nothing' in namespace team"),
         ("nothing", None, "no group, pod, owner or PodGroup 'nothing' in any namespace"),
-        ("twin", "plain", "'twin' is not in namespace plain; there is job/team/twin, job/there/twin"),
+        ("plain/twin", "team", "no 'plain/twin' in namespace plain; there is job/team/twin, job/there/twin"),
+        ("job/plain/twin", "team", "no 'job/plain/twin' in namespace plain; there is job/team/twin, job/there/twin"),
+        ("twin", "plain", "no 'twin' in namespace plain; there is job/team/twin, job/there/twin"),
         ("done", "team", "Job team/done is finished or being deleted: it has no live pods and no group"),
         ("job/held", "team", "Job team/held is suspended: its group is judged when it is resumed"),
-        ("outside", "plain", f"Job plain/outside makes no group: namespace plain has no label {names.NAMESPACE_POLICY}=gang (or hybrid)"),
-        ("free", "plain", f"pod plain/free is in no group: namespace plain has no label {names.NAMESPACE_POLICY}=gang (or hybrid), and no gate of ours holds it"),
-        ("loose", "team", "pod team/loose stands alone: it names no group, no controller of a known kind makes it, and no gate holds it"),
+        (
+            "outside",
+            "plain",
+            f"Job plain/outside makes no group: namespace plain has no label {names.NAMESPACE_POLICY}=gang (or hybrid)",
+        ),
+        (
+            "free",
+            "plain",
+            f"pod plain/free is in no group: namespace plain has no label {names.NAMESPACE_POLICY}=gang (or hybrid), and no gate of ours holds it",
+        ),
+        (
+            "loose",
+            "team",
+            "pod team/loose stands alone: it names no group, no controller of a known kind makes it, and no gate holds it",
+        ),
         ("over", "team", "pod team/over has finished or is being deleted: it is in no group any more"),
         ("unused", "team", "PodGroup team/unused exists, and no live pod or owner names it"),
-        ("pod/uid-1", "team", "no group, pod, owner or PodGroup 'pod/uid-1' in namespace team"),
+        ("pod/uid-1", "team", "no 'pod/uid-1' in namespace team; there is job/team/train"),
     ],
-)  # fmt: skip
+)
 def test_what_there_is_instead(reference, namespace, said):
     with pytest.raises(NotFound) as refused:
         found(reference, namespace)

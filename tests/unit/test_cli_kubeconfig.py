@@ -10,7 +10,7 @@ GOOD = "clusters: [{name: c, cluster: {server: https://x}}]\ncontexts: [{name: a
 
 def said(given=None, context=None, **environ):
     with pytest.raises(Failure) as refused:
-        kubeconfig.check(given, context, environ)
+        kubeconfig.located(given, context, environ)
     return refused.value.message
 
 
@@ -21,14 +21,15 @@ def good(tmp_path):
     return str(path)
 
 
-def test_a_good_one_passes_however_it_is_named(good, tmp_path, monkeypatch):
-    kubeconfig.check(good, "b", {})
-    kubeconfig.check(None, "a", {"KUBECONFIG": good})
-    kubeconfig.check(None, None, {"KUBECONFIG": f"/missing:{good}:"})
-    (tmp_path / ".kube").mkdir()
-    (tmp_path / ".kube" / "config").write_text(GOOD)
+def test_a_good_one_is_located_however_it_is_named(good, tmp_path, monkeypatch):
+    assert kubeconfig.located(good, "b", {}) == good
+    assert kubeconfig.located(None, "a", {"KUBECONFIG": good}) == good
+    assert kubeconfig.located(None, None, {"KUBECONFIG": f"/missing:{good}:{good}"}) == f"{good}:{good}"
+    at_home = tmp_path / ".kube" / "config"
+    at_home.parent.mkdir()
+    at_home.write_text(GOOD)
     monkeypatch.setenv("HOME", str(tmp_path))
-    kubeconfig.check(None, None, {})
+    assert kubeconfig.located(None, None, {}) == kubeconfig.located(None, None, {"KUBECONFIG": ""}) == str(at_home)
 
 
 def test_a_missing_file_names_who_asked_for_it(tmp_path, monkeypatch):

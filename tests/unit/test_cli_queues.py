@@ -52,16 +52,24 @@ def test_wide_says_what_is_wrong_with_a_queue():
 def test_the_structure():
     items = {i["name"]: i for i in json.loads(run(world(), "queues", "-o", "json").stdout)["items"]}
     assert items["team-a"] == {
-        "name": "team-a", "parent": "research", "depth": 1, "state": "Open", "problem": "",
-        "capability": {"nvidia.com/gpu": "16"}, "allocated": {"cpu": "4", "nvidia.com/gpu": "4"},
-        "free": {"nvidia.com/gpu": "12"}, "waiting": 1, "running": 1,
-    }  # fmt: skip
+        "name": "team-a",
+        "parent": "research",
+        "depth": 1,
+        "state": "Open",
+        "problem": "",
+        "capability": {"nvidia.com/gpu": "16"},
+        "allocated": {"cpu": "4", "nvidia.com/gpu": "4"},
+        "free": {"nvidia.com/gpu": "12"},
+        "waiting": 1,
+        "running": 1,
+    }
 
 
 def test_names():
     assert run(world(), "queues", "-o", "name").stdout.split()[:2] == [
-        "queue.scheduling.volcano.sh/broken", "queue.scheduling.volcano.sh/default",
-    ]  # fmt: skip
+        "queue.scheduling.volcano.sh/broken",
+        "queue.scheduling.volcano.sh/default",
+    ]
 
 
 def test_a_circle_and_a_missing_parent_lose_no_queue():

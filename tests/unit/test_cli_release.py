@@ -144,8 +144,11 @@ def test_json_has_the_counts_and_every_refusal():
     api = FakeApi(pod("a"), pod("b"))
     api.faults["b"] = [refusal("no")]
     assert json.loads(release(api, "--all", "-y", "-o", "json").stdout) == {
-        "dryRun": False, "released": 1, "gone": 0, "refused": [{"namespace": "team", "name": "b", "message": "no"}],
-    }  # fmt: skip
+        "dryRun": False,
+        "released": 1,
+        "gone": 0,
+        "refused": [{"namespace": "team", "name": "b", "message": "no"}],
+    }
 
 
 def test_pods_made_meanwhile_are_released_too():

@@ -17,9 +17,14 @@ from tests.unit.rules_facts import job, pod, podgroup, snapshot
 
 def event(uid, reason, at, *, controller=names.CONTROLLER, series=None, **fields):
     raw = {
-        "eventTime": at, "reportingController": controller, "reason": reason, "note": f"note of {reason}",
-        "regarding": {"uid": uid}, "series": {"lastObservedTime": series} if series else None, **fields,
-    }  # fmt: skip
+        "eventTime": at,
+        "reportingController": controller,
+        "reason": reason,
+        "note": f"note of {reason}",
+        "regarding": {"uid": uid},
+        "series": {"lastObservedTime": series} if series else None,
+        **fields,
+    }
     return msgspec.convert(raw, Event)
 
 

@@ -113,9 +113,12 @@ def test_nothing_is_an_empty_list_for_scripts_and_a_reason_for_people():
     for namespace, line in (
         ("there-too", "error: --namespace: 'there-too' does not exist"),
         ("plain", f"No groups in namespace plain: it has no label {names.NAMESPACE_POLICY} (-A looks at all)."),
-        ("packed", f"No groups in namespace packed: its label {names.NAMESPACE_POLICY} is 'binpack', not gang or hybrid (-A looks at all)."),
+        (
+            "packed",
+            f"No groups in namespace packed: its label {names.NAMESPACE_POLICY} is 'binpack', not gang or hybrid (-A looks at all).",
+        ),
         ("team", "No groups in namespace team (-A looks at all)."),
-    ):  # fmt: skip
+    ):
         facts = snapshot(namespaces=[gang(), NamespaceFacts("plain"), gang(name="packed", policy="binpack")])
         result = run(facts, "status", "-n", namespace)
         assert (result.stdout, result.stderr) == ("", line + "\n")

@@ -35,9 +35,14 @@ def clusters(draw):
         nodes=nodes(draw(st.integers(0, 4))),
         jobs=jobs,
         pods=members,
-        quotas=[quota(requests_gpu=str(hard), pods="30", used={"requests_gpu": str(used)})] if draw(st.booleans()) else [],
-        queues=[queue("low", "high", gpu=str(draw(st.integers(1, 30)))), queue("high", gpu=str(draw(st.integers(1, 30))))],
-    )  # fmt: skip
+        quotas=[quota(requests_gpu=str(hard), pods="30", used={"requests_gpu": str(used)})]
+        if draw(st.booleans())
+        else [],
+        queues=[
+            queue("low", "high", gpu=str(draw(st.integers(1, 30)))),
+            queue("high", gpu=str(draw(st.integers(1, 30)))),
+        ],
+    )
 
 
 def explained(facts):
@@ -50,7 +55,7 @@ def starting(group):
     return group.gated[: max(1, group.need - sum(1 for m in group.members if not m.gated))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters())
 def test_a_quota_that_is_short_is_short_by_the_decision_s_own_numbers(facts):
     for group, decision, ledger in explained(facts):
@@ -65,7 +70,7 @@ def test_a_quota_that_is_short_is_short_by_the_decision_s_own_numbers(facts):
             assert not any(line.short for line in lines.values())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters())
 def test_a_queue_that_is_short_is_short_by_the_decision_s_own_numbers(facts):
     for group, decision, ledger in explained(facts):
@@ -78,7 +83,7 @@ def test_a_queue_that_is_short_is_short_by_the_decision_s_own_numbers(facts):
             )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters())
 def test_nodes_are_short_exactly_where_the_decision_says_so(facts):
     for group, decision, ledger in explained(facts):

@@ -13,8 +13,21 @@ from policy.rules.grouping import groups_of
 from policy.rules.membership.identity import PODGROUP, Identity
 from tests.unit.cli_support import LACK, FakeWorld, run, trimmed
 from tests.unit.rules_facts import (
-    NOW, amounts, gang, job, lifted, node, nodes, pod, podgroup, pods, queue, quota, shape, snapshot,
-)  # fmt: skip
+    NOW,
+    amounts,
+    gang,
+    job,
+    lifted,
+    node,
+    nodes,
+    pod,
+    podgroup,
+    pods,
+    queue,
+    quota,
+    shape,
+    snapshot,
+)
 
 
 def explain(facts, reference, *args):
@@ -81,12 +94,27 @@ def test_quota_as_a_structure():
     assert found["group"]["reason"] == "NamespaceQuotaShort"
     assert found["size"] == {"minMember": 6, "possible": 6, "source": "spec.parallelism of Job second"}
     assert found["members"] == {
-        "present": 3, "missing": 3, "gated": 3, "lifted": 0, "bound": 0, "leaving": 0, "succeeded": 0,
-    }  # fmt: skip
+        "present": 3,
+        "missing": 3,
+        "gated": 3,
+        "lifted": 0,
+        "bound": 0,
+        "leaving": 0,
+        "succeeded": 0,
+    }
     assert found["quota"][1] == {
-        "quota": "gpus", "key": "requests.nvidia.com/gpu", "hard": "8", "used": "4", "counted": "5", "promised": "2",
-        "missing": 3, "each": "1", "needed": "3", "shortBy": "2", "unstated": False,
-    }  # fmt: skip
+        "quota": "gpus",
+        "key": "requests.nvidia.com/gpu",
+        "hard": "8",
+        "used": "4",
+        "counted": "5",
+        "promised": "2",
+        "missing": 3,
+        "each": "1",
+        "needed": "3",
+        "shortBy": "2",
+        "unstated": False,
+    }
     assert found["pods"][0] == {"name": "second-0", "phase": "Pending", "gated": True}
 
 
@@ -127,9 +155,8 @@ def test_capability_level_by_level():
     assert (
         inner(
             """
-        QUEUE   RESOURCE         CAPABILITY   ALLOCATED   FREE        NEEDED   SHORT BY
-        all     cpu              unlimited    8           unlimited   4        0
-        all     nvidia.com/gpu   10           8           2           4        2
+        QUEUE   RESOURCE         CAPABILITY   ALLOCATED   FREE   NEEDED   SHORT BY
+        all     nvidia.com/gpu   10           8           2      4        2
         """
         )
         in result.stdout
@@ -183,15 +210,19 @@ def test_nodes_by_reason_beside_what_is_placed_already():
         in result.stdout
     )
     assert advice(short_of_nodes(), "ours") == [
-        "room for 4 more pods of 1 nvidia.com/gpu, 1 cpu", "uncordon nodes: 1 cordoned",
-    ]  # fmt: skip
+        "room for 4 more pods of 1 nvidia.com/gpu, 1 cpu",
+        "uncordon nodes: 1 cordoned",
+    ]
 
 
 def test_nodes_as_a_structure():
     assert structure(short_of_nodes(), "ours")["nodes"] == {
-        "wanted": 8, "fit": 4, "fitIfEmpty": 8, "each": "1 nvidia.com/gpu, 1 cpu",
+        "wanted": 8,
+        "fit": 4,
+        "fitIfEmpty": 8,
+        "each": "1 nvidia.com/gpu, 1 cpu",
         "reasons": {"without enough nvidia.com/gpu": 2, "cordoned": 1},
-    }  # fmt: skip
+    }
 
 
 def test_nodes_that_could_never_take_one():
@@ -327,10 +358,16 @@ def test_every_reason_that_holds_a_group_has_advice():
     from policy.cli.helps import _ADVICE
 
     silent = {
-        names.Reason.ADMITTED, names.Reason.LIFTED, names.Reason.RUNNING, names.Reason.FINISHED, names.Reason.RELEASED,
-        names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED, names.Reason.QUOTA_DEADLOCK_BROKEN,
+        names.Reason.ADMITTED,
+        names.Reason.LIFTED,
+        names.Reason.RUNNING,
+        names.Reason.FINISHED,
+        names.Reason.RELEASED,
+        names.Reason.BIND_TIMEOUT,
+        names.Reason.BYPASSED,
+        names.Reason.QUOTA_DEADLOCK_BROKEN,
         names.Reason.BEHIND_RESERVATION,
-    }  # fmt: skip
+    }
     assert set(names.Reason) - set(_ADVICE) == silent
 
 
@@ -421,6 +458,20 @@ def test_how_the_queue_was_chosen(facts, where):
     assert group.queue == ("default" if where == "nobody names one" else "q")
 
 
+@pytest.mark.parametrize(
+    "owner, spaces, where",
+    [
+        (job("j", 1), [gang()], "as when its members were lifted"),
+        (job("j", 1, queue="q"), [gang()], "named in the template of Job j"),
+        (job("j", 1), [gang("q")], f"annotation {names.ANNOTATION_QUEUES} of the namespace"),
+    ],
+)
+def test_the_name_that_the_lift_wrote_is_no_choice_of_the_pod_s(owner, spaces, where):
+    facts = snapshot(jobs=[owner], pods=[lifted(pod("p", job="j", queue="q"), "n0")], namespaces=spaces)
+    (group,) = groups_of(facts).values()
+    assert (group.queue, queue_from(facts, group)) == ("q", where)
+
+
 # --- with rights in one namespace only -----------------------------------------------------------------------
 
 
@@ -433,8 +484,9 @@ def test_a_tenant_gets_the_report_and_the_sum_of_its_own_quota():
     assert "Forming:     NamespaceQuotaShort, as last reported\n  3 of 6 created (position 2" in result.stdout
     sums = json.loads(run(world, "why", "team/second", "-o", "json").stdout)["quota"]
     assert [(q["key"], q["counted"], q["promised"], q["shortBy"]) for q in sums] == [
-        ("pods", "5", "0", "0"), ("requests.nvidia.com/gpu", "5", "0", "0"),
-    ], "what is promised to others it cannot know"  # fmt: skip
+        ("pods", "5", "0", "0"),
+        ("requests.nvidia.com/gpu", "5", "0", "0"),
+    ], "what is promised to others it cannot know"
 
 
 def test_a_tenant_is_told_of_never_by_the_report_too():
