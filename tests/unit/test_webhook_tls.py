@@ -4,6 +4,7 @@ import errno
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 
@@ -177,6 +178,16 @@ def test_the_budget_is_spent_by_all_reads_together_and_renewed_per_request(pair)
     with pytest.raises(ConnectionResetError):
         ends.server.recv(10)
     assert ends.stalled == [REQUEST]
+    ends.client.close()
+
+
+def test_a_read_waits_for_what_is_left_of_the_budget_only(pair):
+    ends = pair(60).shake()
+    ends.now[0] = 59.9
+    start = time.monotonic()
+    with pytest.raises(ConnectionResetError):
+        ends.server.recv(10)
+    assert time.monotonic() - start < 30
     ends.client.close()
 
 
