@@ -19,12 +19,14 @@ from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.lift import Leader, Lift, Lifter
 from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.snapshot import Stores, take
+from policy.gatekeeper.threads import repeat
 from policy.rules import explain
 from policy.rules.decide import decide
 from policy.rules.lift_plan import plan
 from policy.rules.model import Config, Decision, Group, Lifted, Outcome, Snapshot
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
+STUCK_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 1.0  # after leadership begins: the previous leader's last patches reach our watch
 FIRST_RETRY_SECONDS: Final = 5.0  # after a refused patch; doubles
 LAST_RETRY_SECONDS: Final = 300.0
@@ -61,16 +63,31 @@ class Loop:
         self._announcer, self._podgroups, self._observe = announcer, podgroups, observe
         self._refusals: dict[str, Refusal] = {}
         self._led_since: float | None = None
+        self._passed = clock.monotonic()
         self.lifter: Lifter | None = None
         self.last: Outcome = _EMPTY
         self.snapshot = Snapshot()
 
     def run(self, stop: threading.Event) -> None:
-        """Pass after pass until `stop` is set."""
-        while not stop.is_set():
-            self._changes.wait(PASS_SECONDS if self._settled() else SETTLE_SECONDS)
-            if not stop.is_set() and self._settled() and not self._stores.not_ready():
-                self.step()
+        """Pass after pass until `stop` is set. A pass that fails by a mistake of ours is logged and tried again."""
+        repeat(self._turn, self._failed, self._clock, stop)
+
+    def _turn(self) -> float:
+        self._changes.wait(PASS_SECONDS if self._settled() else SETTLE_SECONDS)
+        if not self._settled() or self._stores.not_ready():
+            self._passed = self._clock.monotonic()
+            return 0.0
+        self.step()
+        self._passed = self._clock.monotonic()
+        return 0.0
+
+    def _failed(self, _problem: str) -> float:
+        return SETTLE_SECONDS
+
+    def stuck(self) -> list[str]:
+        """Why this process should be restarted: it may decide, and has not for a minute."""
+        silent = self._clock.monotonic() - self._passed
+        return [f"no pass for {silent:.0f} s"] if silent > STUCK_SECONDS else []
 
     def _settled(self) -> bool:
         """Leading, and for long enough to have seen what the previous leader did last."""

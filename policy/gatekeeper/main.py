@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from secrets import token_hex
 from typing import Final
 
 from policy import names
@@ -35,7 +36,7 @@ from policy.gatekeeper.watch import Reflector
 from policy.gatekeeper.watches import Watches
 
 FIGURES_SECONDS: Final = 2.0
-JOIN_SECONDS: Final = 15.0  # a patch may take ten
+JOIN_SECONDS: Final = 10.0  # a patch may take five
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -60,6 +61,7 @@ class Gatekeeper:
         self.metrics = Metrics(self.registry, version("ganggate"))
         self.measures = Measures(self.metrics)
         self.recorder = Recorder(client, identity, self.clock, count=self.metrics.event)
+        self.stores.pods.subscribe(lambda delta: None if delta.after else self.recorder.forget(delta.uid))
         self.podgroups = PodGroups(client, self.clock, make=settings.own_pod_groups)
         self.loop = Loop(
             self.stores,
@@ -94,7 +96,7 @@ class Gatekeeper:
         return Health(
             host,
             port,
-            live=list,
+            live=self.loop.stuck,
             ready=self.watches.problems,
             registry=self.registry,
             debug={"outcome": lambda: self.loop.last, "snapshot": lambda: self.loop.snapshot},
@@ -138,7 +140,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kubeconfig", help="default: the pod's service account")
     parser.add_argument("--bind", default="0.0.0.0:8080", help="address of /healthz, /readyz and /metrics")
     parser.add_argument("--namespace", default=names.SYSTEM_NAMESPACE, help="where the Lease and the Secret live")
-    parser.add_argument("--identity", required=True, help="name of this replica in the Lease, such as the pod's")
+    parser.add_argument(
+        "--identity", required=True, help="name of this replica in the Lease, such as the pod's; made unique"
+    )
     parser.add_argument("--webhook-endpoint", action="append", default=[], help="host:port; default: the Service's")
     parser.add_argument("--mirror-cert-dir", help="write the serving certificate here, where no kubelet mounts it")
     parser.add_argument("--config", help="settings file (YAML)")
@@ -160,7 +164,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    gatekeeper = Gatekeeper(client, settings, options.namespace, options.identity)
+    gatekeeper = Gatekeeper(client, settings, options.namespace, f"{options.identity}_{token_hex(4)}")
     certificates = Certificates(
         client,
         gatekeeper.leadership,
