@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from certs import plan
 from certs.world import Authority, Endpoint, Leaf, Policy, World
@@ -124,8 +132,7 @@ def look(cluster: Cluster, me: Rotator) -> Iterator[None]:
     yield
     ca = cluster.ca
     yield
-    served = tuple(Endpoint(name, leaf.serial if leaf else None) for name, leaf in sorted(cluster.replicas.items()))
-    world = observed(cluster, me, bundles, ca, tls, served)
+    world = observed(cluster, me, bundles, ca, tls, probed(cluster))
     action = plan.next_action(world, POLICY)
     yield
     yield from execute(cluster, action, world, bundles, ca, tls)
@@ -221,11 +228,15 @@ class Rotation(RuleBasedStateMachine):
         self.deleted = False
         self.names = itertools.count(1)
 
-    @initialize(installed=st.booleans())
-    def begin(self, installed: bool) -> None:
-        if installed:
-            self.run_alone(0, 20, refresh=False)
-            self.cluster.replicas["pod-0"] = self.cluster.tls.leaf
+    @initialize(how=st.sampled_from(["empty", "installed", "a replica is mute", "endpoints are hidden"]))
+    def begin(self, how: str) -> None:
+        """From nothing, or with a replica that serves; what keeps it from being asked is rare if left to chance."""
+        if how == "empty":
+            return
+        self.run_alone(0, 20, refresh=False)
+        self.cluster.replicas["pod-0"] = self.cluster.tls.leaf
+        self.cluster.mute |= {"pod-0"} if "mute" in how else set()
+        self.cluster.listed = "hidden" not in how
 
     def run_alone(self, who: int, looks: int, *, refresh: bool) -> None:
         for _ in range(looks):
@@ -351,10 +362,34 @@ class Rotation(RuleBasedStateMachine):
         assert len(ca.authorities) == 1
 
 
-TestRotation = Rotation.TestCase
-TestRotation.settings = settings(
+SHAPE = settings(
     max_examples=200,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],  # of a shared machine
 )
+TestRotation = Rotation.TestCase
+TestRotation.settings = SHAPE
+
+WEAKENED = {
+    "no settling": ("_ORDER", tuple(step for step in plan._ORDER if step is not plan._settle)),
+    "signs before it is trusted everywhere": ("_settled", lambda world, policy: world.unchanged >= policy.settle),
+    "drops without asking the replicas": ("_behind", lambda served, serial: ""),
+    "takes silence for consent": (
+        "_behind",
+        lambda served, serial: "late" if any(each.serial not in (None, serial) for each in served) else "",
+    ),
+    "takes an empty list for consent": (
+        "_behind",
+        lambda served, serial: "late" if any(each.serial != serial for each in served) else "",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", WEAKENED)
+def test_the_model_notices_a_weaker_plan(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Else the promise above would hold for want of trying."""
+    monkeypatch.setattr(plan, *WEAKENED[how])
+    shape = settings(SHAPE, max_examples=2000, phases=[Phase.generate], database=None, report_multiple_bugs=False)
+    with pytest.raises(AssertionError, match="serves a leaf of"):
+        run_state_machine_as_test(seed(1)(type("Weakened", (Rotation,), {})), settings=shape)
