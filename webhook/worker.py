@@ -52,6 +52,20 @@ def close_if(request: Any, wanted: Callable[[], bool]) -> None:
     request.should_close = cache(lambda: natural() or wanted())
 
 
+class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
+    """A connection that can be closed twice.
+
+    gunicorn's cannot after a failed handshake: the error then counts the connection off a second time, and a stopping
+    worker whose count is too low believes that nobody is left to be served.
+    """
+
+    def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 -- the signature of TConn
+        try:
+            super().close(graceful)
+        except (OSError, ValueError):
+            super().close()
+
+
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """One process, its threads, and a poller on the main thread. `app` is webhook.server.Application."""
 
@@ -63,7 +77,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             if error.errno not in _NO_CONNECTION:
                 raise
             return
-        connection = TConn(self.cfg, peer, address, listener.getsockname())
+        connection = Connection(self.cfg, peer, address, listener.getsockname())
         connection.timeout = time.monotonic() + self.app.io_seconds
         self.nr_conns += 1
         self.pending_conns.append(connection)

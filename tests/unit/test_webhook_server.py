@@ -170,6 +170,39 @@ def test_sigterm_lets_calls_in_flight_end_and_readiness_falls_first(hook):
         hook.tcp(1)
 
 
+def test_who_comes_after_the_drain_is_refused_at_once_and_who_came_before_is_served(certs, tmp_path):
+    with running(certs, tmp_path / "log", "--drain", "0", "--io-timeout", "30") as hook:
+        with hook.wait().tls() as slow:
+            slow.sendall(head(len(BODY)) + BODY[:100])
+            hook.process.send_signal(signal.SIGTERM)
+            eventually(lambda: is_refused(hook), 10)
+            assert hook.process.poll() is None
+            slow.sendall(BODY[100:])
+            assert slow.recv(65536).startswith(b"HTTP/1.1 200")
+        assert hook.process.wait(15) == 0
+
+
+def test_peers_that_left_during_the_handshake_do_not_cut_short_the_stop(certs, tmp_path):
+    with running(certs, tmp_path / "log", "--drain", "0") as hook:
+        hook.wait()
+        for _ in range(5):
+            hook.tcp().close()
+        kept = hook.connection()
+        ask(kept)
+        hook.process.send_signal(signal.SIGTERM)
+        eventually(lambda: is_refused(hook), 10)
+        assert ask(kept)[1] == "close", "a call that was on its way when we stopped"
+        assert hook.process.wait(15) == 0
+
+
+def is_refused(hook):
+    try:
+        hook.tcp(1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def test_a_port_is_free_again_for_the_next_process(hook, certs, tmp_path):
     assert hook.stop() == 0
     with running(certs, tmp_path / "second", port=hook.port) as next_hook:
