@@ -79,12 +79,15 @@ class BoundedSocket(ssl.SSLSocket):
         self._closing = True
 
     def _spend(self) -> None:
-        """Give the next operation what is left of the budget. Once given up, a peer stays given up."""
+        """Give the next operation what is left of the budget. Once given up, a peer stays given up.
+
+        Not for the sake of a twentieth of it: that takes a system call, and a quick request has five.
+        """
         timeout, left = self.gettimeout(), self._deadline - type(self).clock()
         if self._lost or (timeout and left <= 0):
             raise self._gone(REQUEST)
-        if timeout:
-            super().settimeout(min(timeout, left))
+        if timeout and left < timeout - self.seconds / 20:
+            super().settimeout(left)
 
     def _gone(self, phase: str) -> ConnectionResetError:
         if not self._lost:

@@ -18,6 +18,8 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 _NO_CONNECTION: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED)  # the peer left before we came
 
+_BEAT_SECONDS: Final = 0.5  # between signs of life; the arbiter asks for one in 30 s
+
 
 @dataclass(slots=True)
 class Drain:
@@ -69,6 +71,8 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """One process, its threads, and a poller on the main thread. `app` is webhook.server.Application."""
 
+    notified = 0.0  # seconds, monotonic
+
     def accept(self, listener: Any) -> None:
         """Let the poller wait for the first byte: gthread gives a silent connection a thread for 5 s (#3518)."""
         try:
@@ -91,8 +95,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
             super().handle_exit(sig, frame)
 
     def notify(self) -> None:
-        """Called once per turn of the main loop, at least every second."""
-        super().notify()
+        """Called at every turn of the main loop: each second at least, and twice per call, which is too often."""
+        now = time.monotonic()
+        if now - self.notified >= _BEAT_SECONDS:
+            self.notified = now
+            super().notify()
         if self.alive and self.app.drain.over:
             super().handle_exit(signal.SIGTERM, None)
 
