@@ -26,6 +26,7 @@ from policy.rules.lift_plan import plan
 from policy.rules.model import Config, Decision, Group, Lifted, Outcome, Snapshot
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
+LONGEST_REST_SECONDS: Final = 0.5
 STUCK_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 1.0  # after leadership begins: the previous leader's last patches reach our watch
 FIRST_RETRY_SECONDS: Final = 5.0  # after a refused patch; doubles
@@ -77,9 +78,10 @@ class Loop:
         if not self._settled() or self._stores.not_ready():
             self._passed = self._clock.monotonic()
             return 0.0
+        started = self._clock.monotonic()
         self.step()
         self._passed = self._clock.monotonic()
-        return 0.0
+        return min(self._passed - started, LONGEST_REST_SECONDS)  # passes take half of one core at most
 
     def _failed(self, _problem: str) -> float:
         return SETTLE_SECONDS

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final
 
 from policy import names
 from policy.gatekeeper.announce import Announcer
+from policy.gatekeeper.cache import Delta
 from policy.gatekeeper.certificates import Certificates
 from policy.gatekeeper.changes import Changes
 from policy.gatekeeper.client import Client
@@ -50,7 +51,7 @@ class Gatekeeper:
         self.flights = Flights()
         self.stores = Stores(self.clock)
         for store in self.stores.by_name.values():
-            store.subscribe(self.changes.notify)
+            store.subscribe(self._changed)
         reflectors = [
             Reflector(client, self.stores.sources[name], store, self.clock)
             for name, store in self.stores.by_name.items()
@@ -86,6 +87,11 @@ class Gatekeeper:
             concurrency=settings.lift_concurrency,
         )
         self.loop.lifter = self.lifter
+
+    def _changed(self, delta: Delta[Any]) -> None:
+        """Heartbeats of nodes and conditions of pods change no fact: no reason for a pass."""
+        if delta.before != delta.after:
+            self.changes.notify()
 
     def _lifted(self, lift: Lift) -> None:
         self.measures.lifted(lift)

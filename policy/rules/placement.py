@@ -92,8 +92,9 @@ def _fullest_first(pool: Pool, shape: Shape, counts: Matrix) -> list[int]:
     request = pool.vector(shape)
     extended = [i for i, c in enumerate(pool.columns) if "/" in c and request[i]]
     columns = extended or [i for i, c in enumerate(pool.columns) if c != "pods" and request[i]] or [0]
-    rows = [int(r) for r in np.flatnonzero(counts)]
-    return sorted(rows, key=lambda r: (*(int(pool.free[r, c]) for c in columns), pool.nodes[r].name))
+    rows = np.flatnonzero(counts)
+    keys = (pool.rank[rows], *(pool.free[rows, c] for c in reversed(columns)))  # the last key is the first to sort by
+    return [int(row) for row in rows[np.lexsort(keys)]]
 
 
 def _short(pool: Pool, members: Sequence[PodFacts], fit: int, counts: Matrix, closed: set[int]) -> NodesShort:

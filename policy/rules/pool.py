@@ -50,6 +50,7 @@ class Pool:
         self.nodes = list(nodes)
         self.columns = ["pods", *sorted(set(columns) - {"pods"})]
         self.row_of = {node.name: i for i, node in enumerate(self.nodes)}
+        self.rank = np.argsort(np.argsort(np.array([node.name for node in self.nodes], dtype=np.str_)))
         self.total = self._matrix()
         self.free = self.total.copy()
         self.company = Company()
