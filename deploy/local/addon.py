@@ -41,6 +41,7 @@ class Addon:
             sys.executable, "-m", "webhook.server",
             "--bind", f"{LOOPBACK}:{self.ports[WEBHOOK]}",
             "--cert-dir", str(self.layout.serving(WEBHOOK)),
+            "--drain", "1",  # no Service whose endpoints take seconds to follow
             *self._config(),
         )  # fmt: skip
 
