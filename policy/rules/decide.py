@@ -44,7 +44,9 @@ class _Desk:
 
 def _finish(desk: _Desk, group: Group) -> Decision:
     """A lift that a crash interrupted, or members made anew: they need a place, and no new decision."""
-    members = group.gated[: group.short]
+    members = group.gated[: group.owed]
+    if not members and group.gated:
+        return _hold(desk, group, explain.settled(group, len(group.members) - len(group.gated), _bound(group), None))
     return _lift(desk, group, members) if members else _settled(desk, group)
 
 

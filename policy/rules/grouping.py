@@ -122,7 +122,8 @@ def _owned(index: _Index, identity: Identity, pods: list[PodFacts], live: list[P
         owner.size.possible,
         f"{source} of {owner.kind} {owner.name}",
         tuple(live),
-        leaving=_leaving(pods),
+        leaving=sum(1 for p in pods if _leaves(p)),
+        going=sum(1 for p in pods if _leaves(p) and not p.gated),
         succeeded=group_size.succeeded_since_lift(pods, live),
         podgroup=index.podgroup_of(owner),
         owner=owner,
@@ -149,7 +150,8 @@ def _named(index: _Index, identity: Identity, pods: list[PodFacts], live: list[P
         possible,
         source,
         tuple(live),
-        leaving=_leaving(pods),
+        leaving=sum(1 for p in pods if _leaves(p)),
+        going=sum(1 for p in pods if _leaves(p) and not p.gated),
         succeeded=group_size.succeeded_since_lift(pods, live),
         podgroup=podgroup,
         owner=owners[0] if owners else None,
@@ -171,8 +173,8 @@ def _by_dialect(found: Iterable[PodGroupFacts], preferred: tuple[str, ...]) -> I
     return (by_api[api] for api in preferred if api in by_api)
 
 
-def _leaving(pods: Iterable[PodFacts]) -> int:
-    return sum(1 for p in pods if p.deleted is not None and not p.over)
+def _leaves(pod: PodFacts) -> bool:
+    return pod.deleted is not None and not pod.over
 
 
 def _finish(index: _Index, group: Group) -> Group:

@@ -76,10 +76,10 @@ class Ledger:
 
     def keep(self, group: Group) -> None:
         """Room in the queue for the rest of a begun group, also for members that are yet to be made anew."""
-        rest = group.gated[: group.short]
+        rest = group.gated[: group.owed]
         coming = group.members[0].shape.requests
         self.charge_group(group, rest)
-        self.charge_queue(group.queue, scale(coming, group.short - len(rest)))
+        self.charge_queue(group.queue, scale(coming, group.owed - len(rest)))
 
     def charge_anywhere(self, pods: Iterable[PodFacts]) -> None:
         """Charge the nodes for pods that are lifted without a place of their own."""

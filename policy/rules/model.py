@@ -201,7 +201,8 @@ class Group(msgspec.Struct, frozen=True):
     possible: int | None  # how many its owner makes at once; None when nobody says
     source: str  # where the size stands
     members: tuple[PodFacts, ...]  # live, in the order of release
-    leaving: int = 0
+    leaving: int = 0  # terminating members
+    going: int = 0  # of them, those that were started: they keep their place until they are gone
     succeeded: int = 0  # of those lifted together with live members
     queue: str = names.DEFAULT_QUEUE
     priority: int = 0
@@ -237,6 +238,11 @@ class Group(msgspec.Struct, frozen=True):
     def short(self) -> int:
         """Members that a begun lift has still to let go, or to wait for."""
         return max(0, self.need - len(self.members) + len(self.gated)) if self.begun else 0
+
+    @property
+    def owed(self) -> int:
+        """Of these, the ones whose room is promised: a terminating member's successor takes over its room, later."""
+        return max(0, self.short - self.going)
 
     @property
     def missing(self) -> int:

@@ -449,6 +449,19 @@ def test_a_member_made_again_needs_a_place_and_no_new_decision():
     assert found.places == {f"{NS}/again": "n0"}
 
 
+def test_a_member_made_again_waits_until_the_one_before_it_is_gone():
+    """Both are charged as long as the first terminates: a full queue would be above its capability (I2)."""
+    given = begun(8, queue="a")
+    first = msgspec.structs.replace(given["pods"][0], deleted=NOW + 30)
+    members = [first, *given["pods"][1:], pod("again", job="j")]
+    found = decided(pods=members, jobs=given["jobs"], queues=[queue("a", gpu=8)])
+    assert told(found) == (
+        "hold",
+        Reason.LIFTED,
+        "7 of 8 pods lifted, 7 bound; 1 terminating, whose room is free when they are gone",
+    )
+
+
 def test_a_member_made_again_waits_for_a_node_and_says_so():
     given = begun(8)
     given["pods"] = [*given["pods"][:7], pod("again", job="j")]

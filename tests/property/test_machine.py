@@ -1,0 +1,164 @@
+"""The promises under everything that may happen; and that the machine sees a promise being broken.
+
+GANGGATE_RUNS runs of at most 30 steps (default 1,000) from GANGGATE_SEED (default 0).
+"""
+
+import os
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from policy.rules import decide as deciding
+from policy.rules import grouping, ledger, lift_plan, placement, pool
+from policy.rules.model import Outcome, PodFacts
+from tests.property import machine
+from tests.property.machine import Machine
+
+RUNS = int(os.environ.get("GANGGATE_RUNS", "1000"))
+SEED = int(os.environ.get("GANGGATE_SEED", "0"))
+STEPS = 30
+RUNS_TO_FIND = 1500  # each was found within 400 when it was written
+
+
+def run(runs, *phases):
+    chosen = settings(
+        max_examples=runs,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        phases=phases or (Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(seed(SEED)(Machine), settings=chosen)
+
+
+def test_the_promises_hold():
+    run(RUNS)
+
+
+def nodes_forget_what_is_lifted(patch):
+    charge = pool.Pool.charge_all
+    patch.setattr(pool.Pool, "charge_all", lambda self, pods: charge(self, [(n, p) for n, p in pods if p.node]))
+
+
+def nodes_forget_what_this_pass_has_placed(patch):
+    patch.setattr(pool.Pool, "book", lambda self, row, pod: None)
+    patch.setattr(pool.Pool, "refund", lambda self, row, pod: None)
+
+
+def one_gate_of_a_gang_is_lifted(patch):
+    patch.setattr(deciding, "_first", lambda group: list(group.gated[:1]))
+
+
+def what_terminates_is_a_member(patch):
+    patch.setattr(PodFacts, "live", property(lambda self: not self.over))
+
+
+def forged_owners_are_believed(patch):
+    patch.setattr(grouping._Index, "owner_of", lambda self, identity: self.snapshot.owners.get(identity.uid))
+
+
+def queues_are_not_charged(patch):
+    patch.setattr(ledger.Ledger, "charge_queue", lambda self, queue, requests: None)
+
+
+def queues_forget_what_terminates(patch):
+    patch.setattr(ledger.Ledger, "_queue_of", lambda self, pod, groups: "")
+
+
+def the_room_of_a_begun_lift_is_given_away(patch):
+    patch.setattr(ledger.Ledger, "keep", lambda self, group: None)
+
+
+def ancestors_do_not_limit(patch):
+    def chain(queues, name):
+        yield from [queues[name]] if name in queues else []
+
+    patch.setattr(ledger.queue_capacity, "chain", chain)
+
+
+def every_gate_is_removed(patch):
+    body = lift_plan.body
+
+    def all_gates(*args):
+        changed = msgspec.json.decode(body(*args))
+        changed["spec"]["schedulingGates"] = [{"$patch": "replace"}]
+        return msgspec.json.encode(changed)
+
+    patch.setattr(lift_plan, "body", all_gates)
+
+
+def the_pin_takes_the_place_of_other_terms(patch):
+    pinned = lift_plan.pinned_terms
+
+    def bare(pod, node):
+        shape = msgspec.structs.replace(pod.shape, node_terms=())
+        return pinned(msgspec.structs.replace(pod, shape=shape), node)
+
+    patch.setattr(lift_plan, "pinned_terms", bare)
+
+
+def new_groups_come_before_begun_ones(patch):
+    decide = machine.decide
+
+    def by_age(*args):
+        found = decide(*args)
+        order = list(found.groups)
+        return Outcome(tuple(sorted(found.decisions, key=lambda d: order.index(d.group))), found.groups)
+
+    patch.setattr(machine, "decide", by_age)
+
+
+def nobody_finishes_what_was_begun(patch):
+    patch.setattr(deciding, "_finish", deciding._settled)
+
+
+def a_group_is_left_without_answer(patch):
+    decide = machine.decide
+
+    def all_but_one(*args):
+        found = decide(*args)
+        return Outcome(found.decisions[:2] + found.decisions[3:], found.groups)
+
+    patch.setattr(machine, "decide", all_but_one)
+
+
+def who_does_not_fit_blocks_those_behind(patch):
+    place = placement.place
+
+    def strictly(books, pods):
+        found = books.__dict__.get("blocked") or place(books, pods)
+        if isinstance(found, placement.NodesShort):
+            books.__dict__["blocked"] = found
+        return found
+
+    patch.setattr(placement, "place", strictly)
+
+
+BROKEN = {
+    nodes_forget_what_is_lifted: "I1: the node is promised to others",
+    nodes_forget_what_this_pass_has_placed: "I1: the node is promised to others",
+    one_gate_of_a_gang_is_lifted: "I1: fewer than minMember",
+    what_terminates_is_a_member: "I1: a member that is going",
+    forged_owners_are_believed: "a forged owner starts nothing",
+    queues_are_not_charged: "I2: queue",
+    queues_forget_what_terminates: "I2: queue",
+    the_room_of_a_begun_lift_is_given_away: "I2: queue",
+    ancestors_do_not_limit: "I2: queue top",
+    every_gate_is_removed: "I3: our gate, by name",
+    the_pin_takes_the_place_of_other_terms: "I3: terms are added to",
+    new_groups_come_before_begun_ones: "I8: begun groups come first",
+    nobody_finishes_what_was_begun: "I8: a lift that was begun",
+    a_group_is_left_without_answer: "I11: one decision a group",
+    who_does_not_fit_blocks_those_behind: "I10",
+}
+
+
+@pytest.mark.parametrize("promise", BROKEN, ids=lambda promise: promise.__name__)
+def test_a_broken_promise_is_found(promise, monkeypatch):
+    promise(monkeypatch)
+    with pytest.raises(AssertionError, match=BROKEN[promise]):
+        run(RUNS_TO_FIND, Phase.generate)
