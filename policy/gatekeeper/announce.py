@@ -4,6 +4,7 @@ Keeps the lifecycle state of every group between passes. The recorder writes and
 what is worth saying, and to whom: every held member, the PodGroup and the owner.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from policy import names
 from policy.gatekeeper.event_body import EventType, ObjectRef
 from policy.gatekeeper.events import Recorder
 from policy.rules import lifecycle
+from policy.rules.decide import finished
 from policy.rules.lifecycle import State
 from policy.rules.model import Decision, Group, Outcome
 
@@ -26,6 +28,8 @@ _NORMAL: Final = frozenset(
         names.Reason.RELEASED,
     }
 )
+_LASTING: Final = frozenset({names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED})  # told like a hold, and hold nothing
+_STARTED: Final = frozenset({State.LIFTING, State.BINDING, State.RUNNING, State.DEGRADED})
 _ON_PODS: Final = frozenset({names.Reason.ADMITTED, names.Reason.RELEASED})  # transitions that each pod shows
 
 
@@ -34,6 +38,7 @@ class _Known:
     """What was last seen and said of one group; times are monotonic seconds."""
 
     state: State
+    ran: Group | None = None  # as seen when it was last lifted or running
     hold: tuple[str, str] | None = None  # reason and limiter
     since: float = 0.0
     said: float = 0.0
@@ -51,27 +56,33 @@ class Transition:
 
 
 class Announcer:
-    """One call per pass; forgets groups that are gone."""
+    """One call per pass; the end of a group is told when no pass shows it any more."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._known: dict[str, _Known] = {}
+        self.due = math.inf  # monotonic seconds: when a hold will have lasted, and wants another pass to be told
 
     def tell(self, outcome: Outcome, now: float) -> list[Transition]:
         """Say what is worth saying of this pass; `now` is monotonic seconds. Returns the state changes."""
         found: list[Transition] = []
+        self.due = math.inf
         for decision in outcome.decisions:
             group = outcome.groups[decision.group]
             before = self.state(group.key)
             self._one(group, decision, now)
             if self.state(group.key) is not before:
                 found.append(Transition(group, before, self.state(group.key)))
-        self._forget(outcome)
-        return found
+        return found + [gone for key in self._known.keys() - outcome.groups.keys() if (gone := self._gone(key))]
 
-    def _forget(self, outcome: Outcome) -> None:
-        for key in self._known.keys() - outcome.groups.keys():
-            del self._known[key]
+    def _gone(self, key: str) -> Transition | None:
+        """Forget a group; where it had started, its end is told on what may still be there: PodGroup and owner."""
+        known = self._known.pop(key)
+        if known.ran is None:
+            return None
+        told = finished(known.ran)
+        self._say(known.ran, told.reason, told.message, on_pods=False)
+        return Transition(known.ran, known.state, lifecycle.advance(known.state, told.seen).to)
 
     def state(self, key: str) -> State:
         return self._known[key].state if key in self._known else State.NEW
@@ -80,10 +91,14 @@ class Announcer:
         known = self._known.setdefault(group.key, _Known(State.NEW, waiting_since=now))
         step = lifecycle.advance(known.state, decision.seen)
         known.state = step.to
+        if known.state in _STARTED:
+            known.ran = group
+        elif group.members:  # another run of the same name; without members it may be about to end
+            known.ran = None
         if decision.action == "lift":
             known.hold = None
             self._say(group, decision.reason, decision.message, on_pods=True)
-        elif decision.action == "hold" or decision.reason is names.Reason.BIND_TIMEOUT:
+        elif decision.action == "hold" or decision.reason in _LASTING:
             self._held(group, decision, known, now)
         elif step.announce and step.announce is not names.Reason.ADMITTED:
             known.hold = None
@@ -93,7 +108,10 @@ class Announcer:
         hold = (str(decision.reason), decision.limiter)
         if known.hold != hold:
             known.hold, known.since, known.members = hold, now, -1
-        lasted = now - known.since >= SETTLE_SECONDS
+        settled = known.since + SETTLE_SECONDS
+        lasted = now >= settled
+        if not lasted:
+            self.due = min(self.due, settled)
         fresh = known.members != len(group.members) or now - known.said >= REPEAT_SECONDS
         if lasted and fresh:
             known.members, known.said = len(group.members), now

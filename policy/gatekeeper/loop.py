@@ -21,12 +21,14 @@ from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.snapshot import Stores, take
 from policy.gatekeeper.threads import repeat
 from policy.rules import explain
-from policy.rules.decide import decide
+from policy.rules.decide import decide, finished
+from policy.rules.lifecycle import State
 from policy.rules.lift_plan import plan
 from policy.rules.model import Config, Decision, Group, Lifted, Outcome, Snapshot
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
 LONGEST_REST_SECONDS: Final = 0.5
+SOON_SECONDS: Final = 0.25  # the shortest wait for what is due
 STUCK_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 1.0  # after leadership begins: the previous leader's last patches reach our watch
 FIRST_RETRY_SECONDS: Final = 5.0  # after a refused patch; doubles
@@ -74,7 +76,7 @@ class Loop:
         repeat(self._turn, self._failed, self._clock, stop)
 
     def _turn(self) -> float:
-        self._changes.wait(PASS_SECONDS if self._settled() else SETTLE_SECONDS)
+        self._changes.wait(self._patience())
         if not self._settled() or self._stores.not_ready():
             self._passed = self._clock.monotonic()
             return 0.0
@@ -90,6 +92,14 @@ class Loop:
         """Why this process should be restarted: it may decide, and has not for a minute."""
         silent = self._clock.monotonic() - self._passed
         return [f"no pass for {silent:.0f} s"] if silent > STUCK_SECONDS else []
+
+    def _patience(self) -> float:
+        """Seconds to wait for a change: less where a hold will have lasted, or refused patches may be tried again."""
+        if not self._settled():
+            return SETTLE_SECONDS
+        now = self._clock.monotonic()
+        tries = [refusal.until - now for refusal in tuple(self._refusals.values()) if refusal.until > now]
+        return min(PASS_SECONDS, max(SOON_SECONDS, self._announcer.due - now), *tries)
 
     def _settled(self) -> bool:
         """Leading, and for long enough to have seen what the previous leader did last."""
@@ -120,9 +130,14 @@ class Loop:
                 self._lift(outcome.groups[decision.group], decision)
         for decision in outcome.decisions:
             self._podgroups.report(outcome.groups[decision.group], decision)
+        self._podgroups.keep(outcome.groups)
         for key in self._refusals.keys() - outcome.groups.keys():
             del self._refusals[key]
-        return self._announcer.tell(outcome, self._clock.monotonic())
+        transitions = self._announcer.tell(outcome, self._clock.monotonic())
+        for transition in transitions:
+            if transition.to is State.FINISHED:
+                self._podgroups.report(transition.group, finished(transition.group))
+        return transitions
 
     def _lift(self, group: Group, decision: Decision) -> None:
         now = self._clock.now().timestamp()

@@ -5,8 +5,10 @@ Volcano's own CRD has no status subresource and ours has none either; coscheduli
 Knows the dialects' paths and fields; decides nothing.
 """
 
+import logging
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,22 +16,32 @@ import msgspec
 from policy import names
 from policy.gatekeeper.client import MERGE_PATCH, Client
 from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.discovery import has_status_subresource
 from policy.gatekeeper.errors import ApiError
 from policy.rules.grouping import own_podgroup
 from policy.rules.lifecycle import State
 from policy.rules.model import Decision, Group, PodGroupFacts
 
 WRITES_PER_SECOND: Final = 50.0
+REPEAT_SECONDS: Final = 60.0  # between two lines of the log about failures of one kind
+_LOG: Final = logging.getLogger(__name__)
 _VERSIONS: Final = {
     names.VOLCANO_API: names.VOLCANO_VERSION,
     names.COSCHEDULING_API: names.COSCHEDULING_VERSION,
     names.COSCHEDULING_OLD_API: names.COSCHEDULING_VERSION,
 }
 _QUERY: Final = {"fieldManager": names.FIELD_MANAGER}
+
+
+def _phases(begun: str, over: str) -> dict[State, str]:
+    """How a dialect calls the states of a group that is admitted; all others are Pending."""
+    return {State.LIFTING: begun, State.BINDING: begun, State.RUNNING: "Running", State.FINISHED: over}
+
+
 _PHASES: Final = {
-    names.VOLCANO_API: {State.LIFTING: "Inqueue", State.BINDING: "Inqueue", State.RUNNING: "Running"},
-    names.COSCHEDULING_API: {State.LIFTING: "Scheduling", State.BINDING: "Scheduling", State.RUNNING: "Running"},
-    names.COSCHEDULING_OLD_API: {State.LIFTING: "Scheduling", State.BINDING: "Scheduling", State.RUNNING: "Running"},
+    names.VOLCANO_API: _phases("Inqueue", "Completed"),
+    names.COSCHEDULING_API: _phases("Scheduling", "Finished"),
+    names.COSCHEDULING_OLD_API: _phases("Scheduling", "Finished"),
 }
 
 
@@ -57,6 +69,7 @@ class PodGroups:
         self._subresource: dict[str, bool] = {}
         self.failures = 0
         self.last_error = ""
+        self._said: tuple[object, float] = (None, 0.0)  # the kind of failure logged last, and when
 
     def report(self, group: Group, decision: Decision) -> None:
         """Have the group's PodGroup made where it has none, and its status written where it changed."""
@@ -68,8 +81,12 @@ class PodGroups:
             self._queue[group.key] = (group, decision)
         self._wake.set()
 
-    def forget(self, key: str) -> None:
-        self._made.discard(key)
+    def keep(self, groups: Mapping[str, Group]) -> None:
+        """Forget what is known of groups that are gone; one whose PodGroup was seen gets a new one if it vanishes."""
+        uids = {group.podgroup.uid for group in groups.values() if group.podgroup}
+        with self._lock:
+            self._made = {key for key in self._made if key in groups and groups[key].podgroup is None}
+            self._told = {uid: told for uid, told in self._told.items() if uid in uids}
 
     def run(self, stop: threading.Event) -> None:
         """Write until `stop` is set; one write at a time, paced."""
@@ -93,8 +110,17 @@ class PodGroups:
             else:
                 self._write_status(group, decision, group.podgroup)
         except ApiError as error:
-            self.failures += 1
-            self.last_error = f"PodGroup of {group.key}: {error}"
+            if not (error.is_not_found and group.podgroup):  # deleted meanwhile: nobody is left to be told
+                self._failed(group, error)
+
+    def _failed(self, group: Group, error: ApiError) -> None:
+        """Every pass tries again, for each group: said once a minute, and when another kind of failure comes."""
+        self.failures += 1
+        self.last_error = f"PodGroup of {group.key}: {error}"
+        kind, now = (error.status, error.reason), self._clock.monotonic()
+        if kind != self._said[0] or now - self._said[1] >= REPEAT_SECONDS:
+            self._said = kind, now
+            _LOG.warning("%s (%d failures so far)", self.last_error, self.failures)
 
     def _make(self, group: Group) -> None:
         if group.key in self._made:
@@ -105,39 +131,29 @@ class PodGroups:
         except ApiError as error:
             if not error.is_conflict:
                 raise
-        self._made.add(group.key)
+        with self._lock:
+            self._made.add(group.key)
 
     def _write_status(self, group: Group, decision: Decision, podgroup: PodGroupFacts) -> None:
         told = _told(group, decision)
         stamp = self._clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
         path = f"{_path(podgroup.api, podgroup.namespace)}/{podgroup.name}"
         self._patch(podgroup.api, path, {"status": status(podgroup.api, told, stamp)})
-        self._told[podgroup.uid] = told
+        with self._lock:
+            self._told[podgroup.uid] = told
 
     def _patch(self, api: str, path: str, body: dict[str, Any]) -> None:
         if api not in self._subresource:
-            self._subresource[api] = self._try_subresource(path, body)
-        elif self._subresource[api]:
-            self._send(f"{path}/status", body)
-        if not self._subresource[api]:
-            self._send(path, body)
-
-    def _try_subresource(self, path: str, body: dict[str, Any]) -> bool:
-        try:
-            self._send(f"{path}/status", body)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
-            return False
-        return True
+            self._subresource[api] = has_status_subresource(self._client, api, _VERSIONS[api], "podgroups")
+        self._send(f"{path}/status" if self._subresource[api] else path, body)
 
     def _send(self, path: str, body: dict[str, Any]) -> None:
         self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH, query=_QUERY)
 
 
 def _may_have_one(group: Group) -> bool:
-    """Groups of a controller get one of ours; names that pods give are theirs to create."""
-    return group.owner is not None and group.owner.uid == group.identity.uid
+    """Groups of a controller that stays get one of ours; names that pods give are theirs to create."""
+    return group.owner is not None and group.owner.uid == group.identity.uid and not group.owner.over
 
 
 def manifest(group: Group) -> dict[str, Any]:

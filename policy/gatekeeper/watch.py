@@ -50,7 +50,7 @@ class Tuning:
     list_timeout: float = 30.0
     watch: tuple[float, float] = (240.0, 300.0)  # drawn anew each time, so that watches do not end in step
     silence: float = 90.0  # bookmarks come every 60 to 75
-    absent_poll: float = 30.0  # a resource that is not installed
+    absent_poll: float = 10.0  # how soon a definition that is installed later is noticed
     short_watch: float = 1.0  # a watch that ends sooner counts as a failure
 
 

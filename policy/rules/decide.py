@@ -32,6 +32,14 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     return Outcome(tuple(_positioned(decisions, groups)), groups)
 
 
+def finished(group: Group) -> Decision:
+    """What is left to say of a group that had started, once no later snapshot shows anything of it."""
+    reason, limiter, message, numbers = explain.finished(group)
+    seen = lifecycle.Seen.GONE
+    state = lifecycle.advance(lifecycle.State.NEW, seen).to
+    return Decision(group.key, "none", state, seen, reason, message, limiter, numbers)
+
+
 class _Desk:
     """What every step of one pass works with."""
 
@@ -82,8 +90,8 @@ def _extras(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dic
 
 def _judge(desk: _Desk, group: Group) -> Decision:
     """A group of which nothing is lifted: the first answer that stops it, or its lift."""
-    if group.gated and not desk.ledger.managed(group):
-        return _decision(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
+    if not desk.ledger.managed(group):
+        return _freed(desk, group)
     if not group.gated and not group.missing:
         return _decision(group, "none", explain.bypassed(group, _bound(group)))
     told = _stopped(desk, group) or _impossible(desk, group) or _quota_short(desk, group)
@@ -93,6 +101,13 @@ def _judge(desk: _Desk, group: Group) -> Decision:
     told = told or _closed(desk, group) or _capability_short(desk, group, _first(group))
     decision = _hold(desk, group, told) if told else _admit(desk, group)
     return _with_extras(desk, group, decision) if decision.action == "lift" else decision
+
+
+def _freed(desk: _Desk, group: Group) -> Decision:
+    """Where gangs are asked for no more: nobody is held, and those that were are told of no further."""
+    if group.gated:
+        return _decision(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
+    return _settled(desk, group)
 
 
 def _first(group: Group) -> list[PodFacts]:

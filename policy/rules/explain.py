@@ -113,6 +113,13 @@ def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers
 
 
+def finished(group: Group) -> Told:
+    """`group` as it was seen last; some members may have ended before the others."""
+    together = max((m.lifted.min for m in group.members if m.lifted), default=group.need)
+    text = f"no pod is left of {together} that started together"
+    return Reason.FINISHED, "", text, _members(group)
+
+
 def bypassed(group: Group, bound: int) -> Told:
     """Members that never stood behind our gate: from before the namespace's label, or freed by somebody else."""
     text = f"{len(group.members)} pods run without having been held by ganggate, {bound} bound; they are charged"

@@ -365,8 +365,6 @@ def test_every_reason_that_holds_a_group_has_advice():
         names.Reason.RELEASED,
         names.Reason.BIND_TIMEOUT,
         names.Reason.BYPASSED,
-        names.Reason.QUOTA_DEADLOCK_BROKEN,
-        names.Reason.BEHIND_RESERVATION,
     }
     assert set(names.Reason) - set(_ADVICE) == silent
 

@@ -271,3 +271,13 @@ def test_names_are_dns_subdomains(text):
 def test_names_of_ordinary_objects_are_kept():
     assert dns_name("pytorch-train-0-abcde") == "pytorch-train-0-abcde"
     assert dns_name("a.b-c") == "a.b-c"
+
+
+def test_a_namespace_on_its_way_out_takes_no_events_and_fills_no_log(caplog):
+    ending = ApiError(403, "Forbidden", "unable to create new content in namespace n because it is being terminated")
+    world = World(ending, ApiError(403, "Forbidden", "cannot create resource"))
+    for name in ("a", "b"):
+        world.recorder.record(ref(name), "R", "text")
+    assert world.write() == []
+    assert world.results == ["refused", "refused"]
+    assert [record.getMessage() for record in caplog.records] == ["event R on b: 403 Forbidden: cannot create resource"]

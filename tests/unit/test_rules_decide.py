@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from policy.names import Reason
-from policy.rules.decide import decide
+from policy.rules.decide import decide, finished
+from policy.rules.grouping import groups_of
 from policy.rules.lifecycle import State
 from policy.rules.membership.identity import PODGROUP, Identity
 from policy.rules.model import Config, Shape
@@ -328,10 +329,12 @@ def test_released_where_gangs_are_asked_for_no_more():
     assert set(found.places.values()) == {""}
 
 
-def test_nothing_is_released_twice():
+@pytest.mark.parametrize(("left", "reason"), [(3, Reason.RUNNING), (2, Reason.LIFTED)])
+def test_nothing_is_released_twice_nor_held_again(left, reason):
+    """Nor are pods that stood behind our gate said to have come round it, or told to wait for members that ended."""
     members = [lifted(p, "n0", 3) for p in pods(3, job="j")]
-    found = decided(pods=members, jobs=[job("j", 3)], namespaces=[gang(policy="binpack")])
-    assert found.action == "none"
+    found = decided(pods=members[:left], jobs=[job("j", 3)], namespaces=[gang(policy="binpack")])
+    assert told(found) == ("none", reason, f"{left} of 3 pods lifted, {left} bound")
 
 
 def begun(lifted_count, count=8, *, bound=True, at=NOW - 10, queue="", **fields):
@@ -377,14 +380,18 @@ def test_bypassed():
     assert found.state is State.RUNNING
 
 
+def test_finished():
+    given = begun(8)
+    last = given["pods"][:1] + [msgspec.structs.replace(p, phase="Succeeded") for p in given["pods"][1:]]
+    (seen,) = groups_of(snapshot(pods=last, jobs=[job("j", 8, possible=1)])).values()
+    found = finished(seen)
+    assert told(found) == ("none", Reason.FINISHED, "no pod is left of 8 that started together")
+    assert (found.state, found.group) == (State.FINISHED, "Job/team/j")
+
+
 def test_every_reason_of_a_decision_is_told_above():
-    """Reasons without a rule are the shell's or belong to later versions; a new rule's reason needs its words here."""
-    elsewhere = {
-        Reason.BEHIND_RESERVATION,
-        Reason.FINISHED,
-        Reason.LIFT_REFUSED,
-        Reason.QUOTA_DEADLOCK_BROKEN,
-    }
+    """A reason without a rule is the shell's; a new rule's reason needs its words here."""
+    elsewhere = {Reason.LIFT_REFUSED}
     with open(__file__, encoding="utf-8") as text:
         source = text.read()
     assert {r for r in Reason if f"Reason.{r.name}" not in source.partition("elsewhere = {")[0]} == elsewhere
