@@ -22,6 +22,7 @@ from deploy.local.settings import Settings
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
+VICTIM_SETTINGS = "bindTimeoutSeconds: 5\nmaxWaitingGroupsPerNamespace: 5\n"
 MakeCluster = Callable[..., Cluster]
 
 
@@ -105,6 +106,14 @@ def take_down(cluster: Cluster) -> None:
 def cluster(make_cluster: MakeCluster) -> Cluster:
     """The cluster with the add-on that most tests share: 8 nodes of 8 GPUs. Leave it as you found it."""
     return make_cluster()
+
+
+@pytest.fixture(scope="session")
+def victim_cluster(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """A cluster whose parts the tests of failures break and heal; a lifted gang has 5 s to be bound, 5 groups may wait."""
+    settings = tmp_path_factory.mktemp("victim") / "settings.yaml"
+    settings.write_text(VICTIM_SETTINGS)
+    return make_cluster(addon_config=settings)
 
 
 @pytest.fixture

@@ -1,0 +1,178 @@
+"""Leaders that are frozen, killed or robbed of their lease, and a control plane that goes away in the middle of a lift.
+
+Each test is one row of docs/failure-matrix.md. A lift is whole when all its pods are bound; it is done once when no pod
+shows another placement or a gate after it was let go.
+"""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local import nodes
+from deploy.local.cluster import Cluster
+from policy import names
+from policy.gatekeeper.client import Client
+from tests.cluster import breaking
+from tests.cluster.breaking import bound, gated, held, job, jobs, listed, must, pods
+from tests.cluster.calls import MERGE, Caller
+from tests.cluster.conftest import holds_for, wait_until
+from tests.cluster.record import Entry, Recorder
+
+SIZE = 32
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/{names.LEASE_NAME}"
+
+
+@pytest.fixture
+def victim(victim_cluster: Cluster) -> Iterator[Cluster]:
+    yield victim_cluster
+    breaking.heal(victim_cluster)
+
+
+@pytest.fixture
+def admin(victim: Cluster) -> Caller:
+    return Caller(victim.kubeconfig)
+
+
+@pytest.fixture
+def gang(admin: Caller) -> Iterator[str]:
+    with breaking.space(admin) as name:
+        yield name
+
+
+def relifted(entries: list[Entry], namespace: str) -> list[str]:
+    """Pods whose gate or placement changed after they were let go, in words."""
+    first, found = {}, []
+    for entry in entries:
+        pod = entry.pod
+        if pod.metadata.namespace != namespace or any(g.name == names.GATE for g in pod.spec.scheduling_gates):
+            if pod.metadata.uid in first:
+                found.append(f"{pod.metadata.name} is gated again")
+            continue
+        placed = pod.spec.affinity
+        if first.setdefault(pod.metadata.uid, placed) != placed:
+            found.append(f"{pod.metadata.name} was placed anew")
+    return found
+
+
+def holder(admin: Caller) -> str:
+    return must(admin("GET", LEASE))["spec"].get("holderIdentity", "")
+
+
+def lifted(admin: Caller, namespace: str) -> int:
+    return sum(1 for p in listed(admin, pods(namespace)) if not gated(p))
+
+
+def test_a_leader_frozen_in_a_lift_and_thawed_after_its_successor(victim: Cluster, admin: Caller, gang: str) -> None:
+    """It is frozen between asking whether it leads and sending: the worst moment."""
+    breaking.interrupted(victim, 20, None, signal.SIGSTOP)
+    recorder = Recorder(Client.from_kubeconfig(str(victim.kubeconfig))).start()
+    must(admin.create(jobs(gang), job("g", gang, SIZE)))
+    wait_until(lambda: 0 < lifted(admin, gang) < SIZE, what="the middle of the lift")
+    victim.start_gatekeeper("gatekeeper-2")
+    wait_until(lambda: holder(admin) == "gatekeeper-2", timeout=30, what="a successor")
+    wait_until(lambda: bound(admin, gang) == SIZE, timeout=30, what="the rest of the gang")
+    victim.processes["gatekeeper"].resume()
+    wait_until(lambda: breaking.readiness(victim) is None, what="the thawed one")
+    holds_for(lambda: holder(admin) == "gatekeeper-2" and bound(admin, gang) == SIZE, 3)
+    recorder.stop()
+    assert relifted(recorder.entries, gang) == []
+
+
+def test_a_leader_killed_with_a_standby_beside_it(victim: Cluster, admin: Caller, gang: str) -> None:
+    victim.start_gatekeeper("gatekeeper-2")
+    wait_until(lambda: holder(admin) == "gatekeeper")
+    victim.processes["gatekeeper"].kill()
+    must(admin.create(jobs(gang), job("g", gang, 4)))
+    wait_until(lambda: bound(admin, gang) == 4, timeout=30, what="the gang, by the standby")
+    assert holder(admin) == "gatekeeper-2"
+
+
+def test_a_leader_that_ends_hands_over_at_once(victim: Cluster, admin: Caller, gang: str) -> None:
+    victim.start_gatekeeper("gatekeeper-2")
+    victim.processes["gatekeeper"].stop()
+    must(admin.create(jobs(gang), job("g", gang, 4)))
+    wait_until(lambda: bound(admin, gang) == 4, timeout=12, what="the gang, before the lease would have expired")
+
+
+def test_a_lease_that_is_deleted_or_taken_by_hand(victim: Cluster, admin: Caller, gang: str) -> None:
+    """Deleted: made anew. Given to a name that nobody bears: nothing is lifted until it expires."""
+    wait_until(lambda: holder(admin) == "gatekeeper")
+    must(admin("DELETE", LEASE))
+    wait_until(lambda: admin("GET", LEASE).ok and holder(admin) == "gatekeeper", what="a new lease")
+    stolen = {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 5}}
+    must(admin.patch(LEASE, stolen, MERGE))
+    wait_until(lambda: "ganggate_leader 0" in breaking.metrics(victim), what="the robbed leader notices")
+    must(admin.create(jobs(gang), job("g", gang, 4)))
+    wait_until(lambda: bound(admin, gang) == 4, what="the gang, once the stolen lease has expired")
+    assert holder(admin) == "gatekeeper"
+
+
+def test_the_api_server_is_killed_in_a_lift(victim: Cluster, admin: Caller, gang: str) -> None:
+    server = victim.processes["kube-apiserver"]
+    breaking.interrupted(victim, 16, server.pid, signal.SIGKILL)
+    must(admin.create(jobs(gang), job("g", gang, SIZE)))
+    wait_until(lambda: not server.alive, what="the end of the API server")
+    server.start()
+    wait_until(lambda: bound(admin, gang) == SIZE, timeout=30, what="the gang")
+
+
+def test_etcd_is_frozen_for_some_seconds(victim: Cluster, admin: Caller, gang: str) -> None:
+    """While a gang is being made: no write and no consistent read is answered."""
+    must(admin.create(jobs(gang), job("g", gang, SIZE)))
+    etcd = victim.processes["etcd"]
+    etcd.pause()
+    holds_for(lambda: True, 6)
+    etcd.resume()
+    wait_until(lambda: bound(admin, gang) == SIZE, timeout=30, what="the gang")
+
+
+def test_the_scheduler_is_down_while_a_gang_is_lifted(victim: Cluster, admin: Caller, gang: str) -> None:
+    """Its nodes stay promised; after the bind timeout it is said; nobody else takes its place."""
+    scheduler = victim.processes["kube-scheduler"]
+    scheduler.kill()
+    must(admin.create(jobs(gang), job("first", gang, 40)))
+    wait_until(lambda: held(admin, gang) == 0 and lifted(admin, gang) == 40, what="the lift")
+    must(admin.create(jobs(gang), job("second", gang, 40)))
+    note = breaking.hears(admin, gang, "first", names.Reason.BIND_TIMEOUT)
+    assert note.startswith("40 of 40 pods lifted, 0 bound after ")
+    assert "40 pods need 1 nvidia.com/gpu each: 24 fit" in breaking.hears(
+        admin, gang, "second", names.Reason.NODES_SHORT
+    )
+    assert held(admin, gang, "second") == 40
+    scheduler.start()
+    wait_until(lambda: bound(admin, gang, "first") == 40, what="the lifted gang")
+
+
+def test_the_controller_manager_is_down_while_a_gang_forms(victim: Cluster, admin: Caller, gang: str) -> None:
+    """Nobody makes the pods: the Job says what it waits for, and starts when they come."""
+    manager = victim.processes["kube-controller-manager"]
+    manager.kill()
+    must(admin.create(jobs(gang), job("g", gang, 4)))
+    assert breaking.hears(admin, gang, "g", names.Reason.FORMING).startswith("0 of 4 pods exist; waiting for 4 more")
+    manager.start()
+    wait_until(lambda: bound(admin, gang) == 4, what="the gang")
+
+
+def test_a_node_goes_between_lift_and_bind(victim: Cluster, admin: Caller, gang: str) -> None:
+    """A pin cannot be changed: it is said, and stays so until the pod is deleted for its owner to make it anew."""
+    scheduler = victim.processes["kube-scheduler"]
+    scheduler.kill()
+    must(admin.create(jobs(gang), job("g", gang, 1)))
+    wait_until(lambda: lifted(admin, gang) == 1, what="the lift")
+    (pod,) = listed(admin, pods(gang))
+    node = pinned(pod)
+    victim.remove_nodes([node])
+    try:
+        scheduler.start()
+        note = breaking.hears(admin, gang, pod["metadata"]["name"], names.Reason.BIND_TIMEOUT)
+        assert note.startswith("1 of 1 pods lifted, 0 bound after ")
+        assert bound(admin, gang) == 0
+    finally:
+        victim.kubectl.create([nodes.manifest(node, 8)], validate=False)
+
+
+def pinned(pod: dict) -> str:
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (field,) = required["nodeSelectorTerms"][0]["matchFields"]
+    return field["values"][0]
