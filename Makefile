@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint unit test-cluster long bench programs lock clean
@@ -32,10 +33,10 @@ lint: $(READY) ## format, style, types, import contracts
 	$(BIN)/lint-imports
 
 unit: $(READY) ## pure tests: unit and property
-	$(PYTEST) tests/unit tests/property
+	$(PYTEST) -n $(WORKERS) tests/unit tests/property
 
 test-cluster: programs ## behaviour, on a real kube-apiserver, controller-manager and scheduler
-	$(PYTEST) tests/cluster
+	$(PYTEST) -n $(WORKERS) --dist loadfile tests/cluster
 
 test: lint unit test-cluster ## every check, at sample size
 
