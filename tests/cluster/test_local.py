@@ -338,7 +338,10 @@ def test_down_cleans_up_after_a_starter_that_was_killed(until: str) -> None:
     trial, place = name(f"killed-{until}"), home()
     layout = place.cluster(trial)
     with subprocess.Popen(
-        [*LOCAL, "up", "--name", trial, "--no-addon"], cwd=ROOT, stderr=subprocess.DEVNULL
+        [*LOCAL, "up", "--name", trial, "--no-addon"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=heard,
     ) as starter:
         wait_until(lambda: layout.state.exists() and until in state.load(layout.state).runs, timeout=120)
         starter.send_signal(signal.SIGKILL)
@@ -379,12 +382,20 @@ def test_a_program_that_dies_at_start_is_told_by_the_end_of_its_log_and_nothing_
     assert "unrecognized feature gate" in (home().state / "failed" / trial / "kube-apiserver.log").read_text()
 
 
+def heard() -> None:
+    """A test run in the background of a shell ignores SIGINT, and would pass that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_unwinds(number: signal.Signals) -> None:
     trial = name("stopped")
     layout = home().cluster(trial)
     with subprocess.Popen(
-        [*LOCAL, "up", "--name", trial, "--no-addon"], cwd=ROOT, stderr=subprocess.DEVNULL
+        [*LOCAL, "up", "--name", trial, "--no-addon"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=heard,
     ) as starter:
         wait_until(lambda: layout.state.exists() and "kube-apiserver" in state.load(layout.state).runs, timeout=120)
         starter.send_signal(number)
