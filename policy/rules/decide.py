@@ -10,11 +10,12 @@ from collections.abc import Sequence
 import msgspec
 
 from policy import names
-from policy.rules import explain, lifecycle, namespace_quota, placement, queue_capacity
+from policy.rules import explain, lifecycle, namespace_quota, placement, promise, queue_capacity
 from policy.rules.explain import Told
 from policy.rules.grouping import groups_of
 from policy.rules.ledger import Ledger
 from policy.rules.model import Action, Config, Decision, Group, Outcome, PodFacts, Snapshot
+from policy.rules.resources import total
 
 
 def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
@@ -53,9 +54,15 @@ class _Desk:
 def _finish(desk: _Desk, group: Group) -> Decision:
     """A lift that a crash interrupted, or members made anew: they need a place, and no new decision."""
     members = group.gated[: group.owed]
-    if not members and group.gated:
-        return _hold(desk, group, explain.settled(group, len(group.members) - len(group.gated), _bound(group), None))
-    return _lift(desk, group, members) if members else _settled(desk, group)
+    if not members:
+        waits = explain.settled(group, len(group.started), _bound(group), None)
+        return _hold(desk, group, waits) if group.gated else _settled(desk, group)
+    beyond = promise.beyond(group, members)
+    short = desk.ledger.capability_shortage(group, beyond)
+    if short:
+        return _hold(desk, group, explain.beyond(group, short, len(members)))
+    desk.ledger.charge_queue(group.queue, beyond)
+    return _lift(desk, group, members)
 
 
 def _settle(desk: _Desk, group: Group) -> Decision:
@@ -69,7 +76,7 @@ def _settle(desk: _Desk, group: Group) -> Decision:
 
 
 def _settled(desk: _Desk, group: Group) -> Decision:
-    lifted = [m for m in group.members if not m.gated]
+    lifted = group.started
     since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
     late = since if _bound(group) < len(lifted) and since > desk.config.bind_timeout_seconds else None
     return _decision(group, "none", explain.settled(group, len(lifted), _bound(group), late))
@@ -98,7 +105,7 @@ def _judge(desk: _Desk, group: Group) -> Decision:
     if told is None and group.missing:
         desk.ledger.promise_quota(group)
         told = explain.forming(group)
-    told = told or _closed(desk, group) or _capability_short(desk, group, _first(group))
+    told = told or _closed(desk, group) or _capability_short(desk, group, group.first)
     decision = _hold(desk, group, told) if told else _admit(desk, group)
     return _with_extras(desk, group, decision) if decision.action == "lift" else decision
 
@@ -108,12 +115,6 @@ def _freed(desk: _Desk, group: Group) -> Decision:
     if group.gated:
         return _decision(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
     return _settled(desk, group)
-
-
-def _first(group: Group) -> list[PodFacts]:
-    """The gated members that start together; members that came round us count as started."""
-    around = sum(1 for m in group.members if not m.gated)
-    return list(group.gated[: max(1, group.minimum - around)])
 
 
 def _stopped(desk: _Desk, group: Group) -> Told | None:
@@ -148,7 +149,7 @@ def _closed(desk: _Desk, group: Group) -> Told | None:
 
 
 def _capability_short(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> Told | None:
-    short = desk.ledger.capability_shortage(group, [m.shape for m in members])
+    short = desk.ledger.capability_shortage(group, total(m.shape.requests for m in members))
     return explain.capability(group, short, len(members)) if short else None
 
 
@@ -158,7 +159,7 @@ def _foreign(group: Group, members: Sequence[PodFacts]) -> Told | None:
 
 def _admit(desk: _Desk, group: Group) -> Decision:
     """Lift the first members and charge their queue."""
-    members = _first(group)
+    members = group.first
     decision = _lift(desk, group, members)
     if decision.action == "lift":
         desk.ledger.charge_group(group, members)
@@ -212,7 +213,7 @@ def _bound(group: Group) -> int:
 
 def _lifted(group: Group) -> int:
     """Members without our gate; those that came round it are no beginning while others still wait behind it."""
-    return sum(1 for m in group.members if not m.gated) if group.begun or not group.gated else 0
+    return len(group.started) if group.begun or not group.gated else 0
 
 
 def _decision(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:

@@ -50,14 +50,27 @@ def unstated(group: Group, short: QuotaUnstated) -> Told:
 
 def capability(group: Group, short: CapabilityShort, pods: int) -> Told:
     """`pods` need the room: the members that start together, or one that would join them."""
-    need, free, limit = (quantity.text(n, short.resource) for n in (short.need, short.free, short.capability))
+    return _capability(group, short, f"{_pods_need(pods)} {_amount(short, short.need)} {short.resource}")
+
+
+def beyond(group: Group, short: CapabilityShort, pods: int) -> Told:
+    """Members made anew that ask for more than those before them did."""
+    more = f"{_amount(short, short.need)} more {short.resource}"
+    return _capability(group, short, f"{_pods_need(pods)} {more} than its group was promised")
+
+
+def _capability(group: Group, short: CapabilityShort, what: str) -> Told:
+    free, limit = _amount(short, short.free), _amount(short, short.capability)
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "capabilityNano": short.capability}
     limiter = f"queue/{short.queue}/{short.resource}"
-    what = f"{_pods_need(pods)} {need} {short.resource}"
     if short.never:
         text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
         return Reason.NEVER_FITS, limiter, text, numbers
     return Reason.QUEUE_CAPABILITY_SHORT, limiter, f"{what}, queue {short.queue} has {free} of {limit} left", numbers
+
+
+def _amount(short: CapabilityShort, nano: int) -> str:
+    return quantity.text(nano, short.resource)
 
 
 def nodes(group: Group, short: NodesShort) -> Told:
@@ -107,7 +120,7 @@ def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
     numbers = _members(group) | {"lifted": lifted, "bound": bound}
     text = f"{lifted} of {group.need} pods lifted, {bound} bound"
     if group.going and group.short:
-        text += f"; {group.going} terminating, whose room is free when they are gone"
+        text += f"; {len(group.going)} terminating, whose room is free when they are gone"
     if late is not None:
         return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from policy.rules import namespace_quota, placement, pool, queue_capacity
+from policy.rules import namespace_quota, placement, pool, promise, queue_capacity
 from policy.rules.grouping import managed
 from policy.rules.model import Group, PodFacts, QuotaFacts, Resources, Shape, Snapshot
-from policy.rules.resources import scale, total
+from policy.rules.resources import total
 
 
 class Ledger:
@@ -75,11 +75,8 @@ class Ledger:
         self.charge_queue(group.queue, total(p.shape.requests for p in pods))
 
     def keep(self, group: Group) -> None:
-        """Room in the queue for the rest of a begun group, also for members that are yet to be made anew."""
-        rest = group.gated[: group.owed]
-        coming = group.members[0].shape.requests
-        self.charge_group(group, rest)
-        self.charge_queue(group.queue, scale(coming, group.owed - len(rest)))
+        """Charge the room in the queue that a begun group has been promised and does not use yet."""
+        self.charge_queue(group.queue, promise.kept(group))
 
     def charge_anywhere(self, pods: Iterable[PodFacts]) -> None:
         """Charge the nodes for pods that are lifted without a place of their own."""
@@ -126,8 +123,7 @@ class Ledger:
             found = self._counts[key] = namespace_quota.counted(quota, pods, self.now)
         return found
 
-    def capability_shortage(self, group: Group, shapes: Iterable[Shape]) -> queue_capacity.CapabilityShort | None:
-        need = total(s.requests for s in shapes)
+    def capability_shortage(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:
         return queue_capacity.shortage(self.snapshot.queues, group.queue, need, self.allocated)
 
     def capability_never(self, group: Group, shapes: Iterable[Shape]) -> queue_capacity.CapabilityShort | None:

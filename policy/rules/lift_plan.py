@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from policy import names
+from policy.rules import promise
 from policy.rules.grouping import own_podgroup
 from policy.rules.membership.identity import LITE, NATIVE, POD
 from policy.rules.model import Decision, Group, Lifted, PodFacts
@@ -40,11 +41,16 @@ Write = Report | LiftPatch
 def plan(group: Group, decision: Decision, now: float, *, pin: bool = True) -> Iterator[Write]:
     """The writes of one decision, the report first, then members in their order of release."""
     yield Report(group.key)
-    lifted = Lifted(min=decision.need, at=now, queue=group.queue)
+    lifted = terms(group, decision, now)
     for member in group.members:
         if member.uid in decision.places:
             node = decision.places[member.uid] if pin else ""
             yield LiftPatch(member.namespace, member.name, member.uid, node, body(group, member, lifted, node))
+
+
+def terms(group: Group, decision: Decision, now: float) -> Lifted:
+    """What the lift freezes: how many must run together, since when, and which room in which queue is theirs."""
+    return Lifted(min=decision.need, at=now, queue=group.queue, room=promise.room(group))
 
 
 def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:
@@ -62,7 +68,7 @@ def annotations(group: Group, member: PodFacts, lifted: Lifted) -> dict[str, str
 
     A queue that the pod names stays: its PodGroup's may be another, and a pod with two names would belong to no group.
     """
-    found = {names.ANNOTATION_LIFTED: msgspec.json.encode(lifted).decode()}
+    found = {names.ANNOTATION_LIFTED: msgspec.json.encode(lifted, order="deterministic").decode()}
     if not member.queue:
         found[names.QUEUE_NAME] = group.queue
     name = podgroup_name(group)

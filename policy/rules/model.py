@@ -49,6 +49,7 @@ class Lifted(Fact, frozen=True):
     min: int
     at: float
     queue: str = ""  # charged for the pod as long as it lives
+    room: Resources = {}  # there, of all members that start together: their successors ask for no more
 
 
 class PodFacts(Fact, frozen=True):
@@ -202,7 +203,7 @@ class Group(msgspec.Struct, frozen=True):
     source: str  # where the size stands
     members: tuple[PodFacts, ...]  # live, in the order of release
     leaving: int = 0  # terminating members
-    going: int = 0  # of them, those that were started: they keep their place until they are gone
+    going: tuple[PodFacts, ...] = ()  # of them, those that were started: they keep their place until they are gone
     succeeded: int = 0  # of those lifted together with live members
     queue: str = names.DEFAULT_QUEUE
     priority: int = 0
@@ -242,7 +243,16 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def owed(self) -> int:
         """Of these, the ones whose room is promised: a terminating member's successor takes over its room, later."""
-        return max(0, self.short - self.going)
+        return max(0, self.short - len(self.going))
+
+    @property
+    def started(self) -> tuple[PodFacts, ...]:
+        return tuple(m for m in self.members if not m.gated)
+
+    @property
+    def first(self) -> tuple[PodFacts, ...]:
+        """The gated members that start together; members that came round us count as started."""
+        return self.gated[: max(1, self.minimum - len(self.started))]
 
     @property
     def missing(self) -> int:

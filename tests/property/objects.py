@@ -1,5 +1,6 @@
 """JSON that decodes as a Kubernetes object of ours, whatever it says: for promises that hold for any object."""
 
+import functools
 import types
 import typing
 
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from policy import names
 
+# fmt: off
 _WORDS = [
     "", "a", "b", "1", "-3", "0", "1x", "500m", "100Ei", "1e30", "cpu", "memory", "nvidia.com/gpu", "hugepages-2Mi",
     "Always", "Job", "batch/v1", "In", "Exists", "Gt", "DoNotSchedule", "metadata.name", "NoSchedule", "Equal",
@@ -15,11 +17,13 @@ _WORDS = [
     names.GATE, names.VOLCANO_PODGROUP, names.COSCHEDULING_LITE_NAME, names.COSCHEDULING_LITE_MIN, names.GROUP_NAME,
     names.QUEUE_NAME, names.QUEUE_NAME_LONG, names.ANNOTATION_LIFTED, names.ANNOTATION_QUEUES, names.GROUP_MIN_MEMBER,
     names.COMPLETION_INDEX, names.HOSTNAME_LABEL, '{"min":8,"at":1.5}', '{"min":-8,"at":1}', "{", "Terminating",
-]  # fmt: skip
+]
+# fmt: on
 WORDS = st.sampled_from(_WORDS) | st.text(max_size=6)
 _INTS = st.integers(-2, 5) | st.integers(-(2**63), 2**63 - 1)
 
 
+@functools.cache
 def json_of(kind: object) -> st.SearchStrategy[object]:
     """Values that decode as `kind`, a type as msgspec reads it."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -8,8 +8,9 @@ from policy.rules.decide import decide, finished
 from policy.rules.grouping import groups_of
 from policy.rules.lifecycle import State
 from policy.rules.membership.identity import PODGROUP, Identity
-from policy.rules.model import Config, Shape
+from policy.rules.model import Config, Lifted, Shape
 from tests.unit.rules_facts import (
+    amounts,
     NOW,
     NS,
     gang,
@@ -467,6 +468,29 @@ def test_a_member_made_again_waits_until_the_one_before_it_is_gone():
         Reason.LIFTED,
         "7 of 8 pods lifted, 7 bound; 1 terminating, whose room is free when they are gone",
     )
+
+
+def unlike(room):
+    """A gang of one small and one large member; the small one was lost, and what comes in its place is large."""
+    large = lifted(pod("large", of="g", like=shape(gpu=4)), "n0", 2, queue="a")
+    large = msgspec.structs.replace(large, lifted=Lifted(2, NOW - 10, "a", room))
+    return {"pods": [large, pod("again", of="g", like=shape(gpu=4))], "podgroups": [podgroup("g", 2)]}
+
+
+def test_a_larger_member_in_place_of_a_smaller_needs_room_for_the_difference():
+    """Found by the state machine: the room of the lost one was promised, more was not (I2)."""
+    given = unlike(amounts(gpu=5, cpu=2))
+    found = decided(**given, queues=[queue("a", gpu=7)])
+    assert told(found) == (
+        "hold",
+        Reason.QUEUE_CAPABILITY_SHORT,
+        "1 pod needs 3 more nvidia.com/gpu than its group was promised, queue a has 2 of 7 left",
+    )
+    assert decided(**given, queues=[queue("a", gpu=8)]).action == "lift"
+
+
+def test_a_member_like_the_one_before_it_needs_none():
+    assert decided(**unlike(amounts(gpu=8, cpu=2)), queues=[queue("a", gpu=5)]).action == "lift"
 
 
 def test_a_member_made_again_waits_for_a_node_and_says_so():

@@ -42,7 +42,8 @@ def test_a_patch_byte_for_byte():
     assert found == LiftPatch(NS, "p", "team/p", "n0", found.body)
     assert found.body == (
         b'{"metadata":{"uid":"team/p","annotations":{"ganggate.io/lifted":'
-        b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\"}",'
+        b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\",'
+        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000}}",'
         b'"scheduling.k8s.io/group-name":"ganggate-j"}},'
         b'"spec":{"schedulingGates":[{"name":"ganggate.io/gang","$patch":"delete"}],'
         b'"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":'
@@ -55,7 +56,8 @@ def test_a_patch_without_place_byte_for_byte():
     (_, found) = writes(now=12.5, pods=[pod("p")], pin=False)
     assert found.body == (
         b'{"metadata":{"uid":"team/p","annotations":{"ganggate.io/lifted":'
-        b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\"}",'
+        b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\",'
+        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000}}",'
         b'"volcano.sh/queue-name":"default"}},'
         b'"spec":{"schedulingGates":[{"name":"ganggate.io/gang","$patch":"delete"}]}}'
     )
@@ -92,7 +94,7 @@ def test_the_frozen_terms_are_read_back_as_written():
     (body,) = patches(pods=[pod("p", job="j")], jobs=[job("j", 1)])
     written = {"metadata": body["metadata"]} | {"spec": {"affinity": body["spec"]["affinity"]}}
     found = pod_facts(msgspec.convert(written, Pod))
-    assert found.lifted == Lifted(1, NOW, "default")
+    assert found.lifted == Lifted(1, NOW, "default", {"nvidia.com/gpu": 10**9, "cpu": 10**9})
     assert found.pin == "n0"
 
 
