@@ -39,7 +39,11 @@ def parts() -> list[Part]:
     ]
     found.append(Part("pairs", ("tests/cluster/test_pair.py",), {"GANGGATE_PAIRS": "50"}))
     found += [
-        Part(f"machine-{seed}", ("tests/property/test_machine.py",), {"GANGGATE_RUNS": "5000", "GANGGATE_SEED": str(seed)})
+        Part(
+            f"machine-{seed}",
+            ("tests/property/test_machine.py",),
+            {"GANGGATE_RUNS": "5000", "GANGGATE_SEED": str(seed)},
+        )
         for seed in range(1, 11)
     ]
     return found
@@ -84,7 +88,10 @@ def main() -> int:
         result = run(part)
         with RESULTS.open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
-        print(f"{result.part}: {'passed' if result.passed else 'FAILED'} in {result.seconds} s: {result.summary}", flush=True)
+        print(
+            f"{result.part}: {'passed' if result.passed else 'FAILED'} in {result.seconds} s: {result.summary}",
+            flush=True,
+        )
         failed += not result.passed
     return 1 if failed else 0
 
