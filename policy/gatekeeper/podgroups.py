@@ -6,6 +6,7 @@ Knows the dialects' paths and fields; decides nothing.
 """
 
 import logging
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from policy.rules.lifecycle import State
 from policy.rules.model import Decision, Group, PodGroupFacts
 
 WRITES_PER_SECOND: Final = 50.0
+REMAKE_SECONDS: Final = 5.0  # what the watch may take to show one of ours; it may also have come and gone unseen
 REPEAT_SECONDS: Final = 60.0  # between two lines of the log about failures of one kind
 _LOG: Final = logging.getLogger(__name__)
 _VERSIONS: Final = {
@@ -65,7 +67,7 @@ class PodGroups:
         self._wake = threading.Event()
         self._queue: OrderedDict[str, tuple[Group, Decision]] = OrderedDict()
         self._told: dict[str, Told] = {}
-        self._made: set[str] = set()
+        self._made: dict[str, float] = {}  # when, by group; until the watch has shown it
         self._subresource: dict[str, bool] = {}
         self.failures = 0
         self.last_error = ""
@@ -85,7 +87,7 @@ class PodGroups:
         """Forget what is known of groups that are gone; one whose PodGroup was seen gets a new one if it vanishes."""
         uids = {group.podgroup.uid for group in groups.values() if group.podgroup}
         with self._lock:
-            self._made = {key for key in self._made if key in groups and groups[key].podgroup is None}
+            self._made = {k: at for k, at in self._made.items() if k in groups and groups[k].podgroup is None}
             self._told = {uid: told for uid, told in self._told.items() if uid in uids}
 
     def run(self, stop: threading.Event) -> None:
@@ -123,7 +125,8 @@ class PodGroups:
             _LOG.warning("%s (%d failures so far)", self.last_error, self.failures)
 
     def _make(self, group: Group) -> None:
-        if group.key in self._made:
+        now = self._clock.monotonic()
+        if now - self._made.get(group.key, -math.inf) < REMAKE_SECONDS:
             return
         path = _path(names.VOLCANO_API, group.identity.namespace)
         try:
@@ -132,7 +135,7 @@ class PodGroups:
             if not error.is_conflict:
                 raise
         with self._lock:
-            self._made.add(group.key)
+            self._made[group.key] = now
 
     def _write_status(self, group: Group, decision: Decision, podgroup: PodGroupFacts) -> None:
         told = _told(group, decision)

@@ -7,7 +7,7 @@ import pytest
 
 from policy import names
 from policy.gatekeeper.errors import ApiError
-from policy.gatekeeper.podgroups import REPEAT_SECONDS, PodGroups
+from policy.gatekeeper.podgroups import REMAKE_SECONDS, REPEAT_SECONDS, PodGroups
 from policy.rules.decide import decide, finished
 from policy.rules.model import Config
 from tests.unit.rules_facts import NOW, job, lifted, nodes, podgroup, pods, snapshot
@@ -70,6 +70,13 @@ def test_ours_is_made_once_and_anew_when_it_was_deleted(writer, server):
     passed(writer, **of_job(made))
     passed(writer, **of_job())
     assert [method for method, *_ in server.writes] == ["POST", "PATCH", "POST"]
+
+
+def test_one_that_came_and_went_between_two_passes_is_made_anew_too(writer, server, clock):
+    passed(writer, **of_job())
+    clock.advance(REMAKE_SECONDS)
+    passed(writer, **of_job())
+    assert [method for method, *_ in server.writes] == ["POST", "POST"]
 
 
 def test_none_is_made_for_a_job_that_is_going(writer, server):
