@@ -16,6 +16,7 @@ _CONFLICT: Final = 409
 _GONE: Final = 410
 _TOO_MANY: Final = 429
 _UNAVAILABLE: Final = 503
+_ENDING: Final = "because it is being terminated"  # k8s.io/apiserver pkg/admission/plugin/namespace/lifecycle
 _MESSAGE_LIMIT: Final = 2048  # a proxy between us and the server may answer with a whole web page
 
 
@@ -54,6 +55,11 @@ class ApiError(certs.api.ApiError):
     def is_gone(self) -> bool:
         """The resourceVersion or the continue token is older than what the server keeps."""
         return self.status == _GONE
+
+    @property
+    def is_ending(self) -> bool:
+        """The namespace is on its way out and takes nothing new; the API server says so in words only."""
+        return self.is_forbidden and _ENDING in str(self)
 
     @property
     def is_overload(self) -> bool:

@@ -29,7 +29,6 @@ ACTION: Final = "Admission"  # the server wants one
 _TRIES: Final = 3
 _TIMEOUT: Final = 5.0  # seconds
 _IDLE: Final = 1.0  # seconds
-_ENDING: Final = "because it is being terminated"  # a namespace on its way out takes no events
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -136,7 +135,7 @@ class Recorder:
         self._tries += 1
         passing = error.is_overload or error.is_conflict or error.status == 0 or error.status >= 500
         if not passing:
-            level = logging.DEBUG if _ENDING in str(error) else logging.WARNING
+            level = logging.DEBUG if error.is_ending else logging.WARNING
             _LOG.log(level, "event %s on %s: %s", entry.reason, entry.regarding.name, error)
             self._done("refused")
             return 0.0

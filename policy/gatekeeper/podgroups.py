@@ -112,7 +112,8 @@ class PodGroups:
             else:
                 self._write_status(group, decision, group.podgroup)
         except ApiError as error:
-            if not (error.is_not_found and group.podgroup):  # deleted meanwhile: nobody is left to be told
+            deleted = error.is_not_found and group.podgroup is not None
+            if not (deleted or error.is_ending):  # else nobody is left to be told
                 self._failed(group, error)
 
     def _failed(self, group: Group, error: ApiError) -> None:

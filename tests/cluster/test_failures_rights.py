@@ -143,7 +143,8 @@ def test_without_the_right_to_make_podgroups(victim: Cluster, admin: Caller, gan
         must(admin.create(jobs(gang), job("g", gang, 2)))
         wait_until(lambda: bound(admin, gang) == 2, what="the gang")
         wait_until(lambda: 'cannot create resource "podgroups"' in log.text, what="a line of the log")
-    assert not listed(admin, breaking.podgroups(gang))
+        assert not listed(admin, breaking.podgroups(gang))
+    wait_until(lambda: listed(admin, breaking.podgroups(gang)), what="its PodGroup, once the right is back")
 
 
 def test_without_a_kubeconfig(victim: Cluster, tmp_path) -> None:

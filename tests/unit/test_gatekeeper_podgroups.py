@@ -111,8 +111,15 @@ def test_equal_statuses_are_written_once_and_forgotten_with_the_group(writer, se
     assert writer._told == {}
 
 
-def test_a_podgroup_deleted_meanwhile_is_no_failure(writer, server):
-    server.answers = [ApiError(404, "NotFound", "gone")]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ApiError(404, "NotFound", "gone"),
+        ApiError(403, "Forbidden", "unable to create new content in namespace n because it is being terminated"),
+    ],
+)
+def test_a_podgroup_or_namespace_that_goes_is_no_failure(writer, server, answer):
+    server.answers = [answer]
     passed(writer, pods=pods(1, of="g"), podgroups=[podgroup("g", 2)])
     assert (len(server.writes), writer.failures) == (1, 0)
 

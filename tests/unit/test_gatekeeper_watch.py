@@ -228,10 +228,10 @@ def test_a_resource_that_is_not_installed_is_empty_ready_and_polled_slowly():
     world = World([absent, absent, page(pod("a", 3))], [[line("ADDED", pod("b", 11)), 5]])
     ready = []
     world.clock.at(1001, lambda: ready.append((world.store.ready, world.reflector.problem)))
-    world.clock.at(1059, lambda: ready.append((world.store.ready, world.reflector.problem)))
+    world.clock.at(1019, lambda: ready.append((world.store.ready, world.reflector.problem)))
     world.run()
     assert ready == [(True, ""), (True, "")]
-    assert [at for verb, _, at in world.server.asked if verb == "list"][:3] == [1000, 1030, 1060]
+    assert [at for verb, _, at in world.server.asked if verb == "list"][:3] == [1000, 1010, 1020]
     assert world.uids() == ["a", "b"]
 
 
