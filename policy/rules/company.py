@@ -7,7 +7,7 @@ about amounts.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -26,12 +26,15 @@ class Company:
         self._terms: dict[_Claim, PodAffinityTerm] = {}
         self._claims: dict[_Claim, Counter[int]] = {}
         self._present: dict[str, list[tuple[int, PodFacts]]] = {}
-        self._arrived: list[tuple[int, PodFacts]] = []  # not yet sorted into _present: seldom asked for
+        self._arrived: list[tuple[Sequence[int], Sequence[PodFacts]]] = []  # not sorted into _present: seldom asked for
 
-    def add(self, row: int, pod: PodFacts) -> None:
-        self._arrived.append((row, pod))
-        if pod.shape.host_ports or pod.shape.alone_on_node or pod.shape.repels:
-            self._count(row, pod, 1)
+    def add(self, rows: Sequence[int], pods: Sequence[PodFacts]) -> None:
+        """Pods of one shape, each with its row."""
+        self._arrived.append((rows, pods))
+        shape = pods[0].shape
+        if shape.host_ports or shape.alone_on_node or shape.repels:
+            for row, pod in zip(rows, pods, strict=True):
+                self._count(row, pod, 1)
 
     def remove(self, row: int, pod: PodFacts) -> None:
         self._sort()
@@ -40,6 +43,8 @@ class Company:
 
     def closed_to(self, pod: PodFacts) -> set[int]:
         """Rows where a port that the pod wants is in use, or one of the two wants no company of the other."""
+        if not (self._claims or pod.shape.host_ports or pod.shape.alone_on_node or pod.shape.repels):
+            return set()
         ports = (used for port in pod.shape.host_ports for name, used in self._ports.items() if clash(port, name))
         claims = (rows for claim, rows in self._claims.items() if self._repels(claim, pod))
         closed = {row for used in (*ports, *claims) for row, count in used.items() if count}
@@ -52,6 +57,8 @@ class Company:
 
     def outlook(self, pod: PodFacts) -> tuple[bool, ...]:
         """Which of the terms present repel the pod: pods of one shape differ to the others by their labels only."""
+        if not self._claims:
+            return ()
         return tuple(self._repels(claim, pod) for claim in self._claims)
 
     def _repels(self, claim: _Claim, pod: PodFacts) -> bool:
@@ -65,8 +72,9 @@ class Company:
             self._claims.setdefault(claim, Counter())[row] += step
 
     def _sort(self) -> None:
-        for row, pod in self._arrived:
-            self._present.setdefault(pod.namespace, []).append((row, pod))
+        for rows, pods in self._arrived:
+            for row, pod in zip(rows, pods, strict=True):
+                self._present.setdefault(pod.namespace, []).append((row, pod))
         self._arrived.clear()
 
 

@@ -55,7 +55,7 @@ def _finish(desk: _Desk, group: Group) -> Decision:
     """A lift that a crash interrupted, or members made anew: they need a place, and no new decision."""
     members = group.gated[: group.owed]
     if not members:
-        waits = explain.settled(group, len(group.started), _bound(group), None)
+        waits = explain.settled(group, len(group.started), group.bound, None)
         return _hold(desk, group, waits) if group.gated else _settled(desk, group)
     beyond = promise.beyond(group, members)
     short = desk.ledger.capability_shortage(group, beyond)
@@ -67,7 +67,7 @@ def _finish(desk: _Desk, group: Group) -> Decision:
 
 def _settle(desk: _Desk, group: Group) -> Decision:
     """A group whose minMember are lifted: wait for them to bind, then let extra members in as room allows."""
-    if not group.gated or _bound(group) < group.need:
+    if not group.gated or group.bound < group.need:
         return _settled(desk, group)
     places, told = _extras(desk, group, group.gated)
     if places:
@@ -78,8 +78,8 @@ def _settle(desk: _Desk, group: Group) -> Decision:
 def _settled(desk: _Desk, group: Group) -> Decision:
     lifted = group.started
     since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
-    late = since if _bound(group) < len(lifted) and since > desk.config.bind_timeout_seconds else None
-    return _decision(group, "none", explain.settled(group, len(lifted), _bound(group), late))
+    late = since if group.bound < len(lifted) and since > desk.config.bind_timeout_seconds else None
+    return _decision(group, "none", explain.settled(group, len(lifted), group.bound, late))
 
 
 def _extras(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:
@@ -100,7 +100,7 @@ def _judge(desk: _Desk, group: Group) -> Decision:
     if not desk.ledger.managed(group):
         return _freed(desk, group)
     if not group.gated and not group.missing:
-        return _decision(group, "none", explain.bypassed(group, _bound(group)))
+        return _decision(group, "none", explain.bypassed(group, group.bound))
     told = _stopped(desk, group) or _impossible(desk, group) or _quota_short(desk, group)
     if told is None and group.missing:
         desk.ledger.promise_quota(group)
@@ -207,10 +207,6 @@ def _hold(desk: _Desk, group: Group, told: Told) -> Decision:
     return _decision(group, "hold", told)
 
 
-def _bound(group: Group) -> int:
-    return sum(1 for m in group.members if m.node)
-
-
 def _lifted(group: Group) -> int:
     """Members without our gate; those that came round it are no beginning while others still wait behind it."""
     return len(group.started) if group.begun or not group.gated else 0
@@ -219,7 +215,7 @@ def _lifted(group: Group) -> int:
 def _decision(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:
     reason, limiter, message, numbers = told
     seen = lifecycle.observe(
-        need=group.need, present=len(group.members), lifted=_lifted(group), bound=_bound(group), owner_makes_more=True
+        need=group.need, present=len(group.members), lifted=_lifted(group), bound=group.bound, owner_makes_more=True
     )
     return Decision(
         group=group.key,

@@ -4,30 +4,32 @@ PodGroup, owner or labels say how many start together; a minimum is lowered only
 controller that still exists, so a name used again is a new group. May know the model and names.
 """
 
+from collections.abc import Sequence
+
 from policy import names
 from policy.rules.membership.identity import LITE, NATIVE, Identity
 from policy.rules.model import Absent, OwnerFacts, PodFacts, PodGroupFacts, Problem
 
 
-def left(minimum: int, at_once: int | None, owners: list[OwnerFacts], pods: list[PodFacts]) -> int:
-    """The minimum, less members of these owners that succeeded and will not be made again."""
-    uids = {owner.uid for owner in owners}
-    succeeded = sum(1 for p in pods if p.phase == "Succeeded" and p.owner in uids)
-    if at_once is None or minimum <= at_once or not succeeded:
+def left(minimum: int, at_once: int | None, owners: Sequence[OwnerFacts], others: Sequence[PodFacts]) -> int:
+    """The minimum, less members of these owners that succeeded (among pods not live) and will not be made again."""
+    if at_once is None or minimum <= at_once or not others:
         return minimum
-    return max(1, at_once, minimum - succeeded)
+    uids = {owner.uid for owner in owners}
+    succeeded = sum(1 for p in others if p.phase == "Succeeded" and p.owner in uids)
+    return max(1, at_once, minimum - succeeded) if succeeded else minimum
 
 
-def succeeded_since_lift(pods: list[PodFacts], live: list[PodFacts]) -> int:
+def succeeded_since_lift(others: Sequence[PodFacts], live: Sequence[PodFacts]) -> int:
     """Members lifted together with live ones, and done: those of an earlier run of the same name are older."""
     since = min((p.lifted.at for p in live if p.lifted and not p.gated), default=None)
     if since is None:
         return 0
-    return sum(1 for p in pods if p.phase == "Succeeded" and p.lifted and p.lifted.at >= since)
+    return sum(1 for p in others if p.phase == "Succeeded" and p.lifted and p.lifted.at >= since)
 
 
 def named_size(
-    identity: Identity, podgroup: PodGroupFacts | None, owners: list[OwnerFacts], live: list[PodFacts]
+    identity: Identity, podgroup: PodGroupFacts | None, owners: Sequence[OwnerFacts], live: Sequence[PodFacts]
 ) -> tuple[int, str, Problem | None]:
     if podgroup is not None:
         problem = Problem(names.Reason.PODGROUP_INVALID, podgroup.problem) if podgroup.problem else None
@@ -47,7 +49,7 @@ def _labelled_size(told: list[int]) -> tuple[int, str, Problem | None]:
     return max(1, *told), source, Problem(names.Reason.PODGROUP_INVALID, wrong) if 0 in told else None
 
 
-def possible(owners: list[OwnerFacts], live: list[PodFacts]) -> int | None:
+def possible(owners: Sequence[OwnerFacts], live: Sequence[PodFacts]) -> int | None:
     """What the named group's owners make at once; None when any member comes from elsewhere, or nobody says."""
     uids = {owner.uid for owner in owners}
     if not owners or any(p.owner not in uids for p in live):
@@ -55,15 +57,15 @@ def possible(owners: list[OwnerFacts], live: list[PodFacts]) -> int | None:
     return sum(owner.size.possible for owner in owners)
 
 
-def absent(owners: list[OwnerFacts], live: list[PodFacts], missing: int) -> tuple[Absent, ...]:
+def absent(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], missing: int) -> tuple[Absent, ...]:
     """The missing members, owner by owner, sized from a sibling of the same owner, else from its template."""
     found: list[Absent] = []
-    for owner in owners:
+    for owner in owners if missing > 0 else ():
         siblings = [p for p in live if p.owner == owner.uid]
         count = min(missing, max(0, owner.size.possible - len(siblings)))
         if count:
             found.append(Absent(siblings[0].shape if siblings else owner.shape, count))
             missing -= count
-    if missing and live:
+    if missing > 0 and live:
         found.append(Absent(live[0].shape, missing))
     return tuple(found)

@@ -4,14 +4,13 @@ Membership is by verified owner uids and by names that the pod itself gives; lab
 group exists once its owner does, even if quota refused its first pod. May know the model and families.
 """
 
-from collections.abc import Iterable, Iterator
-
-import msgspec
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from policy import names
 from policy.rules import group_size, order
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
-from policy.rules.model import Group, NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Problem, Snapshot
+from policy.rules.model import Absent, Group, NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Problem, Snapshot
 
 GANG_POLICIES = frozenset({names.Policy.GANG, names.Policy.HYBRID})
 _VOLCANO_FIRST = (names.VOLCANO_API, names.COSCHEDULING_API, names.COSCHEDULING_OLD_API)
@@ -55,15 +54,19 @@ class _Index:
 
     def _add_pods(self, pods: Iterable[PodFacts]) -> None:
         """Pods may give one name in several places: the first in order is told, whatever pod comes first."""
+        gangs = {name for name, namespace in self.snapshot.namespaces.items() if managed(namespace)}
         told: dict[str, Identity] = {}
         for pod in pods:
-            if pod.gated or pod.lifted or managed(self.snapshot.namespaces.get(pod.namespace)):
-                identity = _identity_of_pod(pod)
-                if identity is not None and (pod.live or pod.group):
-                    key = identity.key
-                    self.members.setdefault(key, []).append(pod)
-                    if pod.live:
-                        told[key] = min(told.get(key, identity), identity, key=lambda i: (i.name, i.how))
+            if not (pod.gated or pod.lifted or pod.namespace in gangs):
+                continue
+            identity = _identity_of_pod(pod)
+            if identity is None or not (pod.group or pod.live):
+                continue
+            key = identity.key
+            self.members.setdefault(key, []).append(pod)
+            known = told.get(key)
+            if pod.live and (known is None or (identity.name, identity.how) < (known.name, known.how)):
+                told[key] = identity
         self.identities = told | self.identities
 
     def owner_of(self, identity: Identity) -> OwnerFacts | None:
@@ -90,74 +93,79 @@ def _identity_of_pod(pod: PodFacts) -> Identity | None:
     return Identity(POD, pod.namespace, pod.name, pod.uid, how="the pod alone") if pod.gated or pod.lifted else None
 
 
+class _Basis(NamedTuple):
+    """What a group rests on: who makes it, how large it must be, and what is wrong with that."""
+
+    uid: str
+    minimum: int
+    possible: int | None
+    source: str
+    owners: Sequence[OwnerFacts] = ()
+    podgroup: PodGroupFacts | None = None
+    problem: Problem | None = None
+
+
 def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
-    live = sorted((p for p in pods if p.live), key=lambda p: order.member_key(p.created, p.index, p.name))
+    live = sorted([p for p in pods if p.live], key=order.member_key)
+    others = [p for p in pods if not p.live] if len(live) < len(pods) else []
+    basis = _basis(index, identity, live)
+    minimum = group_size.left(basis.minimum, basis.possible, basis.owners, others)
+    absent = group_size.absent(basis.owners, live, minimum - len(live))
+    leaving = [p for p in others if not p.over]
+    return Group(
+        identity,
+        basis.uid,
+        minimum,
+        basis.possible,
+        basis.source,
+        tuple(live),
+        leaving=len(leaving),
+        going=tuple(p for p in leaving if not p.gated),
+        succeeded=group_size.succeeded_since_lift(others, live) if others else 0,
+        queue=next(filter(None, _queue_candidates(index, identity, basis, live)), names.DEFAULT_QUEUE),
+        priority=_priority(index, basis, live, absent),
+        created=_created(basis, live),
+        absent=absent,
+        podgroup=basis.podgroup,
+        owner=basis.owners[0] if basis.owners else None,
+        problem=basis.problem,
+    )
+
+
+def _basis(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     if identity.kind == POD:
-        return _alone(index, identity, live)
+        return _alone(live[0])
     if identity.kind in (PODGROUP, LITE, NATIVE):
-        return _named(index, identity, pods, live)
-    return _owned(index, identity, pods, live)
+        return _named(index, identity, live)
+    return _owned(index, identity)
 
 
-def _alone(index: _Index, identity: Identity, live: list[PodFacts]) -> Group:
-    pod = live[0]
+def _alone(pod: PodFacts) -> _Basis:
     problem = Problem(names.Reason.PODGROUP_INVALID, pod.problem) if pod.problem else None
-    return _finish(index, Group(identity, pod.uid, 1, 1, "the pod alone", tuple(live), problem=problem))
+    return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem)
 
 
-def _owned(index: _Index, identity: Identity, pods: list[PodFacts], live: list[PodFacts]) -> Group:
+def _owned(index: _Index, identity: Identity) -> _Basis:
     """A group whose identity is its controller."""
     owner = index.owner_of(identity)
     if owner is None:
-        text = (
-            f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist in namespace {identity.namespace!r}"
-        )
-        gone = Problem(names.Reason.OWNER_GONE, text)
-        return _finish(index, Group(identity, identity.uid, 1, None, "unknown", tuple(live), problem=gone))
+        text = f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist in "
+        gone = Problem(names.Reason.OWNER_GONE, f"{text}namespace {identity.namespace!r}")
+        return _Basis(identity.uid, 1, None, "unknown", problem=gone)
+    minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
-    group = Group(
-        identity,
-        owner.uid,
-        group_size.left(owner.min_member or max(1, owner.size.minimum), owner.size.possible, [owner], pods),
-        owner.size.possible,
-        f"{source} of {owner.kind} {owner.name}",
-        tuple(live),
-        leaving=sum(1 for p in pods if _leaves(p)),
-        going=tuple(p for p in pods if _leaves(p) and not p.gated),
-        succeeded=group_size.succeeded_since_lift(pods, live),
-        podgroup=index.podgroup_of(owner),
-        owner=owner,
-        problem=Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None,
-    )
-    return _finish(index, msgspec.structs.replace(group, absent=group_size.absent([owner], live, group.missing)))
+    problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
+    told = f"{source} of {owner.kind} {owner.name}"
+    return _Basis(owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner), problem)
 
 
-def own_podgroup(uid: str) -> str:
-    """Name of the PodGroup that we make for a root owner."""
-    return names.OWN_PODGROUP_PREFIX + uid
-
-
-def _named(index: _Index, identity: Identity, pods: list[PodFacts], live: list[PodFacts]) -> Group:
+def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     """A group whose identity is a name that its pods give."""
     owners = index.naming.get(identity.key, [])
     podgroup = _find(index, identity)
     minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
-    possible = group_size.possible(owners, live)
-    group = Group(
-        identity,
-        podgroup.uid if podgroup else "",
-        group_size.left(minimum, possible, owners, pods),
-        possible,
-        source,
-        tuple(live),
-        leaving=sum(1 for p in pods if _leaves(p)),
-        going=tuple(p for p in pods if _leaves(p) and not p.gated),
-        succeeded=group_size.succeeded_since_lift(pods, live),
-        podgroup=podgroup,
-        owner=owners[0] if owners else None,
-        problem=problem,
-    )
-    return _finish(index, msgspec.structs.replace(group, absent=group_size.absent(owners, live, group.missing)))
+    uid = podgroup.uid if podgroup else ""
+    return _Basis(uid, minimum, group_size.possible(owners, live), source, owners, podgroup, problem)
 
 
 def _find(index: _Index, identity: Identity) -> PodGroupFacts | None:
@@ -173,46 +181,36 @@ def _by_dialect(found: Iterable[PodGroupFacts], preferred: tuple[str, ...]) -> I
     return (by_api[api] for api in preferred if api in by_api)
 
 
-def _leaves(pod: PodFacts) -> bool:
-    return pod.deleted is not None and not pod.over
+def own_podgroup(uid: str) -> str:
+    """Name of the PodGroup that we make for a root owner."""
+    return names.OWN_PODGROUP_PREFIX + uid
 
 
-def _finish(index: _Index, group: Group) -> Group:
-    """Queue, priority and age, which every kind of group has."""
-    return msgspec.structs.replace(
-        group, queue=_queue(index, group), priority=_priority(index, group), created=_created(group)
-    )
-
-
-def _queue(index: _Index, group: Group) -> str:
-    return next(filter(None, _queue_candidates(index, group)), names.DEFAULT_QUEUE)
-
-
-def _queue_candidates(index: _Index, group: Group) -> Iterator[str]:
-    yield from (m.lifted.queue for m in group.members if m.lifted and not m.gated)  # charged there
-    podgroup = group.podgroup
+def _queue_candidates(index: _Index, identity: Identity, basis: _Basis, live: list[PodFacts]) -> Iterator[str]:
+    yield from (m.lifted.queue for m in live if m.lifted and not m.gated)  # charged there
+    podgroup = basis.podgroup
     if podgroup and not podgroup.ours and podgroup.queue != names.DEFAULT_QUEUE:
         yield podgroup.queue
-    yield from (m.queue for m in group.members)
-    yield group.owner.queue if group.owner else ""
-    namespace = index.snapshot.namespaces.get(group.identity.namespace)
+    yield from (m.queue for m in live)
+    yield from (owner.queue for owner in basis.owners[:1])
+    namespace = index.snapshot.namespaces.get(identity.namespace)
     yield from namespace.queues[:1] if namespace else ()
 
 
-def _priority(index: _Index, group: Group) -> int:
+def _priority(index: _Index, basis: _Basis, live: list[PodFacts], absent: Iterable[Absent]) -> int:
     """The PodGroup's class, else the lowest member's, else what the template's class says."""
     classes = index.snapshot.priority_classes
-    if group.podgroup and group.podgroup.priority_class in classes:
-        return classes[group.podgroup.priority_class]
-    if group.members:
-        return min(m.shape.priority for m in group.members)
-    return min((classes.get(a.shape.priority_class, 0) for a in group.absent), default=0)
+    if basis.podgroup and basis.podgroup.priority_class in classes:
+        return classes[basis.podgroup.priority_class]
+    if live:
+        return min(m.shape.priority for m in live)
+    return min((classes.get(a.shape.priority_class, 0) for a in absent), default=0)
 
 
-def _created(group: Group) -> float:
+def _created(basis: _Basis, live: list[PodFacts]) -> float:
     """Age counts from the owner; a PodGroup lives longer than its runs, so there from the oldest live member."""
-    if group.owner is not None and (group.owner.uid == group.uid or not group.members):
-        return group.owner.created
-    if group.members:
-        return min(m.created for m in group.members)
-    return group.podgroup.created if group.podgroup else 0.0
+    if basis.owners and (basis.owners[0].uid == basis.uid or not live):
+        return basis.owners[0].created
+    if live:
+        return min(m.created for m in live)
+    return basis.podgroup.created if basis.podgroup else 0.0

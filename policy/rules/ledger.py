@@ -11,7 +11,7 @@ import msgspec
 from policy.rules import namespace_quota, placement, pool, promise, queue_capacity
 from policy.rules.grouping import managed
 from policy.rules.model import Group, PodFacts, QuotaFacts, Resources, Shape, Snapshot
-from policy.rules.resources import total
+from policy.rules.resources import scale, total
 
 
 class Ledger:
@@ -33,25 +33,29 @@ class Ledger:
 
     def _charge_pods(self, groups: dict[str, Group]) -> None:
         queue_of = {m.uid: g.queue for g in groups.values() for m in g.members}
+        asked: dict[tuple[str, int], list[PodFacts]] = {}  # by queue and shape: thousands of pods are alike
         fixed: list[tuple[str, PodFacts]] = []
         adrift: list[PodFacts] = []
         for pod in self.snapshot.pods:
             if pod.namespace in self.quotas:
                 self._by_namespace.setdefault(pod.namespace, []).append(pod)
-            if pod.over or self._held(pod):
+            if pod.over or (pod.gated and self._held(pod)):
                 continue
-            self.charge_queue(queue_of.get(pod.uid) or self._queue_of(pod, groups), pod.shape.requests)
+            queue = queue_of.get(pod.uid) or self._queue_of(pod, groups)
+            asked.setdefault((queue, id(pod.shape)), []).append(pod)
             at = pod.node or (pod.pin if pod.lifted else "")  # a pin that a user wrote promises nothing
             if at:
                 fixed.append((at, pod))
             elif not pod.foreign_gates and pod.deleted is None:
                 adrift.append(pod)
+        for (queue, _), pods in asked.items():
+            self.charge_queue(queue, scale(pods[0].shape.requests, len(pods)))
         self.pool.charge_all(fixed)
         placement.scatter(self.pool, adrift)
 
     def _held(self, pod: PodFacts) -> bool:
         """Behind our gate, and to stay there: where gangs are asked for no more this pass lets the pod go."""
-        return pod.gated and not pod.node and managed(self.snapshot.namespaces.get(pod.namespace))
+        return not pod.node and managed(self.snapshot.namespaces.get(pod.namespace))
 
     def _queue_of(self, pod: PodFacts, groups: dict[str, Group]) -> str:
         """Of a pod that is no live member: the queue that its lift named, its group's, or an outsider's."""

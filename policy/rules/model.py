@@ -213,41 +213,41 @@ class Group(msgspec.Struct, frozen=True):
     owner: OwnerFacts | None = None
     problem: Problem | None = None
 
+    # Drawn once from the above: a pass asks thousands of groups for them again and again.
+    gated: tuple[PodFacts, ...] = ()
+    started: tuple[PodFacts, ...] = ()
+    bound: int = 0  # of those started
+    begun: bool = False  # a live member lacks our gate and carries the lift's annotation
+    need: int = 0  # that must run together: frozen by the lift once it has begun, less what will never come back
+
+    def __post_init__(self) -> None:
+        gated = [m for m in self.members if m.gated]
+        started = [m for m in self.members if not m.gated] if gated else self.members
+        frozen = [m.lifted.min for m in started if m.lifted]
+        derive = msgspec.structs.force_setattr
+        derive(self, "gated", tuple(gated))
+        derive(self, "started", tuple(started))
+        derive(self, "bound", len([m for m in started if m.node]))
+        derive(self, "begun", bool(frozen))
+        derive(self, "need", self._left(max(frozen)) if frozen else self.minimum)
+
+    def _left(self, frozen: int) -> int:
+        left = frozen - self.succeeded
+        return max(1, left if self.possible is None else min(left, self.possible))
+
     @property
     def key(self) -> str:
         return self.identity.key
 
     @property
-    def gated(self) -> tuple[PodFacts, ...]:
-        return tuple(m for m in self.members if m.gated)
-
-    @property
-    def begun(self) -> bool:
-        """A lift has begun when a live member lacks our gate and carries the lift's annotation."""
-        return any(m.lifted and not m.gated for m in self.members)
-
-    @property
-    def need(self) -> int:
-        """Members that must run together: frozen by the lift once it has begun, less what will never come back."""
-        frozen = [m.lifted.min for m in self.members if m.lifted and not m.gated]
-        if not frozen:
-            return self.minimum
-        left = max(frozen) - self.succeeded
-        return max(1, left if self.possible is None else min(left, self.possible))
-
-    @property
     def short(self) -> int:
         """Members that a begun lift has still to let go, or to wait for."""
-        return max(0, self.need - len(self.members) + len(self.gated)) if self.begun else 0
+        return max(0, self.need - len(self.started)) if self.begun else 0
 
     @property
     def owed(self) -> int:
         """Of these, the ones whose room is promised: a terminating member's successor takes over its room, later."""
         return max(0, self.short - len(self.going))
-
-    @property
-    def started(self) -> tuple[PodFacts, ...]:
-        return tuple(m for m in self.members if not m.gated)
 
     @property
     def first(self) -> tuple[PodFacts, ...]:

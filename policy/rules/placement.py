@@ -7,15 +7,16 @@ A trial that fails leaves the pool as it was. May know the pool and the model.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 
 from policy.rules.model import PodFacts, Shape
-from policy.rules.pool import Matrix, Pool
+from policy.rules.pool import Counts, Kind, Matrix, Pool
 
 _TRIES = 3  # orders of the classes
+_FEW = 16  # members, whose nodes are picked one by one
 
 
 class NodesShort(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ class NodesShort(msgspec.Struct, frozen=True):
         return self.up_fit == 0
 
 
-_Placed = list[tuple[int, PodFacts]]  # rows of the pool
+_Placed = list[tuple[int, Sequence[PodFacts]]]  # rows of the pool, and who goes there
 
 
 def place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
@@ -45,7 +46,7 @@ def place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
     for _ in range(_TRIES):
         placed, fallen = _try(pool, classes)
         if fallen is None:
-            return {pod.uid: pool.nodes[row].name for row, pod in placed}
+            return {pod.uid: pool.nodes[row].name for row, those in placed for pod in those}
         shortages.append(fallen[1])
         classes.insert(0, classes.pop(fallen[0]))
         if fallen[0] == 0:
@@ -57,13 +58,13 @@ def _try(pool: Pool, classes: list[list[PodFacts]]) -> tuple[_Placed, tuple[int,
     """Where all members go; or nothing, and the class that fell short."""
     placed: _Placed = []
     for index, members in enumerate(classes):
-        counts, closed = _room(pool, members[0])
-        fit = int(np.minimum(counts, len(members)).sum())
-        if fit < len(members):
-            for row, pod in placed:
+        room = _room(pool, members[0])
+        short = _shortage(pool, members, room)
+        if short is not None:
+            for row, pod in [(row, pod) for row, those in placed for pod in those]:
                 pool.refund(row, pod)
-            return [], (index, _short(pool, members, fit, counts, closed))
-        placed += _fill(pool, members, counts)
+            return [], (index, short)
+        placed += _fill(pool, members, room)
     return placed, None
 
 
@@ -71,7 +72,7 @@ def scatter(pool: Pool, pods: Iterable[PodFacts]) -> None:
     """Charge each pod where we would put it, as many as fit: the scheduler may bind them anywhere, at any moment."""
     classes = _classes(pool, sorted(pods, key=lambda p: (p.created, p.uid)))
     for members in sorted(classes, key=lambda members: -members[0].shape.priority):
-        _fill(pool, members, _room(pool, members[0])[0])
+        _fill(pool, members, _room(pool, members[0]))
 
 
 def _classes(pool: Pool, pods: Iterable[PodFacts]) -> list[list[PodFacts]]:
@@ -86,7 +87,7 @@ def _classes(pool: Pool, pods: Iterable[PodFacts]) -> list[list[PodFacts]]:
 def _pickiest_first(pool: Pool, classes: list[list[PodFacts]]) -> list[list[PodFacts]]:
     if len(classes) == 1:
         return classes
-    return sorted(classes, key=lambda members: int(np.count_nonzero(_room(pool, members[0])[0])))
+    return sorted(classes, key=lambda members: int(np.count_nonzero(_room(pool, members[0]).counts)))
 
 
 def _demand(shape: Shape) -> tuple[int, int, int]:
@@ -94,59 +95,89 @@ def _demand(shape: Shape) -> tuple[int, int, int]:
     return (extended, shape.requests.get("cpu", 0), shape.requests.get("memory", 0))
 
 
-def _room(pool: Pool, pod: PodFacts) -> tuple[Matrix, set[int]]:
-    """How many pods like this one each node takes, and the rows that are closed to it by pods already there."""
-    counts = pool.capacity(pod.shape, pool.free, pool.refusals(pod.shape).now)
-    closed = pool.company.closed_to(pod)
-    counts[list(closed)] = 0
-    return counts, closed
+class _Room(msgspec.Struct, frozen=True):
+    """How many pods like one each node takes, and the rows that are closed to it by pods already there."""
+
+    kind: Kind
+    counts: Counts
+    closed: set[int]
 
 
-def _fill(pool: Pool, members: Sequence[PodFacts], counts: Matrix) -> _Placed:
+def _room(pool: Pool, pod: PodFacts) -> _Room:
+    kind = pool.kind(pod.shape)
+    counts, closed = pool.counts(kind), pool.company.closed_to(pod)
+    if closed:
+        counts = counts.copy()
+        counts[list(closed)] = 0
+    return _Room(kind, counts, closed)
+
+
+def _fill(pool: Pool, members: Sequence[PodFacts], room: _Room) -> _Placed:
     """Fullest node first; as many as the counts allow."""
     placed: _Placed = []
-    for row in _fullest_first(pool, members[0].shape, counts):
-        for pod in members[len(placed) : len(placed) + int(counts[row])]:
-            pool.book(row, pod)
-            placed.append((row, pod))
-        if len(placed) == len(members):
+    done = 0
+    for row in _fullest_first(pool, room, len(members)):
+        those = members[done : done + int(room.counts[row])]
+        placed.append((row, those))
+        done += len(those)
+        if done == len(members):
             break
+    for row, those in placed:
+        pool.book(row, those)
     return placed
 
 
-def _fullest_first(pool: Pool, shape: Shape, counts: Matrix) -> list[int]:
+def _fullest_first(pool: Pool, room: _Room, wanted: int) -> Iterator[int]:
     """Rows that take the shape, by what is free of the scarcest thing it asks for, then by name."""
-    request = pool.vector(shape)
-    extended = [i for i, c in enumerate(pool.columns) if "/" in c and request[i]]
-    columns = extended or [i for i, c in enumerate(pool.columns) if c != "pods" and request[i]] or [0]
-    rows = np.flatnonzero(counts)
-    keys = (pool.rank[rows], *(pool.free[rows, c] for c in reversed(columns)))  # the last key is the first to sort by
-    return [int(row) for row in rows[np.lexsort(keys)]]
+    rows = np.flatnonzero(room.counts)
+    keys = [pool.free[rows, column] for column in _scarce(pool, room.kind)] + [pool.rank[rows]]
+    if wanted <= _FEW:  # the first few are found without sorting thousands
+        for _ in range(min(wanted, len(rows))):
+            first = _first(keys)
+            yield int(rows[first])
+            keys[0][first] = np.iinfo(np.int64).max
+    else:
+        yield from map(int, rows[np.lexsort(keys[::-1])])  # its last key is the first to sort by
 
 
-def _short(pool: Pool, members: Sequence[PodFacts], fit: int, counts: Matrix, closed: set[int]) -> NodesShort:
-    shape = members[0].shape
-    refusals = pool.refusals(shape)
-    empty, up = (pool.capacity(shape, pool.total, refused) for refused in (refusals.now, refusals.lasting))
-    reasons = Counter(_why(pool, shape, int(row), closed) for row in np.flatnonzero(counts == 0))
-    return NodesShort(
-        wanted=len(members),
-        fit=fit,
-        empty_fit=int(np.minimum(empty, len(members)).sum()),
-        shape=shape,
-        reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        on=int(np.count_nonzero(counts)),
-        up_fit=int(np.minimum(up, len(members)).sum()),
-    )
+def _first(keys: list[Matrix]) -> int:
+    """Where the smallest stands, by the first key, then by the next; the last tells all apart."""
+    left = np.arange(len(keys[0]))
+    for key in keys:
+        values = key[left]
+        left = left[values == values.min()]
+        if len(left) == 1:
+            break
+    return int(left[0])
 
 
-def _why(pool: Pool, shape: Shape, row: int, closed: set[int]) -> str:
-    static = pool.refusals(shape).text(row)
-    if static:
-        return static
-    if row in closed:
-        return "taken by a pod with the same port or anti-affinity"
-    request = pool.vector(shape)
-    lacking = [c for i, c in enumerate(pool.columns) if request[i] and pool.free[row, i] < request[i]]
-    main = next((c for c in lacking if "/" in c), lacking[0] if lacking else "room")
-    return "without enough " + ("places for pods" if main == "pods" else main)
+def _scarce(pool: Pool, kind: Kind) -> list[int]:
+    """Columns of extended resources that the kind asks for; else of any but the number of pods."""
+    asked = [int(c) for c in np.flatnonzero(kind.request)]
+    extended = [c for c in asked if "/" in pool.columns[c]]
+    return extended or [c for c in asked if pool.columns[c] != "pods"] or [0]
+
+
+def _shortage(pool: Pool, members: Sequence[PodFacts], room: _Room) -> NodesShort | None:
+    kind, wanted = room.kind, len(members)
+    fit = int(np.minimum(room.counts, wanted).sum())
+    if fit >= wanted:
+        return None
+    empty, up = (int(np.minimum(counts, wanted).sum()) for counts in (kind.empty, kind.up))
+    reasons = sorted(_reasons(pool, room).items(), key=lambda item: (-item[1], item[0]))
+    return NodesShort(wanted, fit, empty, kind.shape, dict(reasons), on=int(np.count_nonzero(room.counts)), up_fit=up)
+
+
+def _reasons(pool: Pool, room: _Room) -> Counter[str]:
+    """Nodes that take none, by why: refused, closed by company, or without enough of something."""
+    found = Counter(room.kind.refusals)
+    free = ~room.kind.refused
+    if room.closed:
+        closed = np.zeros(len(pool.nodes), dtype=np.bool_)
+        closed[list(room.closed)] = True
+        found["taken by a pod with the same port or anti-affinity"] = int(np.count_nonzero(closed & free))
+        free &= ~closed
+    lacking = np.bincount(room.kind.lacking[free] + 1, minlength=len(pool.columns) + 1)[1:]
+    for name, count in zip(pool.columns, lacking, strict=True):
+        found["without enough " + ("places for pods" if name == "pods" else name)] = int(count)
+    return +found

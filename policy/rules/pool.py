@@ -1,11 +1,13 @@
 """Nodes and what is free on them: an integer matrix, nodes x resources, in the scheduler's own units.
 
 cpu counts in thousandths, the rest whole; requests are rounded up, capacity down; the number of pods is a column.
-Pods of equal shape and nodes of equal state and labels are one class: a question is asked once for each pair of
-classes. A Pool lives for one pass and is mutable: charges can be refunded. May know the model, node_fit and company.
+Pods of equal shape are one kind, nodes of equal state and labels one class: a question is asked once for each pair, and
+how many pods of a kind a node takes is counted anew only where something was booked since. A Pool lives for one pass
+and is mutable: bookings can be refunded. May know the model, node_fit and company.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -17,30 +19,27 @@ from policy.rules.model import NodeFacts, PodFacts, Resources, Shape
 from policy.rules.node_fit import NAME, passing, referenced, refusal
 
 Matrix = npt.NDArray[np.int64]
-_LARGEST = np.iinfo(np.int64).max // 4  # a column where the shape asks for nothing never limits
+Counts = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+_MANY = 1 << 30  # pods: where nothing is asked for, nothing limits
 _MOST_OFFERED = 1 << 50  # a petabyte, or 10^12 cores: sums of what thousands of pods ask for stay in 64 bits
 _MOST_ASKED = _MOST_OFFERED + 1  # more than any node offers
+_MOST_KINDS = 512  # counted at the same time; each takes 8 bytes a node
 
 
-class Refusals(msgspec.Struct, frozen=True):
-    """Why nodes take no pod of one shape whatever is free, "" where they do: a text per class of nodes."""
+@dataclass
+class Kind:
+    """One shape in one pool. Rows are those of the nodes."""
 
-    texts: tuple[str, ...]
-    passing: tuple[bool, ...]  # a refusal that ends when the node is up again
-    class_of: Matrix  # row -> class
-
-    def text(self, row: int) -> str:
-        return self.texts[int(self.class_of[row])]
-
-    @property
-    def now(self) -> npt.NDArray[np.bool_]:
-        """Rows that refuse the shape."""
-        return np.array([bool(t) for t in self.texts], dtype=np.bool_)[self.class_of]
-
-    @property
-    def lasting(self) -> npt.NDArray[np.bool_]:
-        """Rows that would refuse it even if every node were up."""
-        return ~np.array(self.passing, dtype=np.bool_)[self.class_of]
+    shape: Shape
+    request: Matrix
+    refused: Mask  # rows that take no such pod, whatever is free
+    refusals: dict[str, int]  # how many rows, by why
+    empty: Counts  # how many each row would take if nothing ran
+    up: Counts  # and if it were ready and uncordoned besides
+    counts: Counts  # how many each row takes, as far as amounts tell
+    lacking: Matrix  # the column of which a row has not enough for one more, -1 where it has
+    seen: int = 0  # bookings that counts and lacking have taken in
 
 
 class Pool:
@@ -54,66 +53,91 @@ class Pool:
         self.total = self._matrix()
         self.free = self.total.copy()
         self.company = Company()
-        self._shapes: dict[int, bytes] = {}
-        self._vectors: dict[bytes, Matrix] = {}
-        self._refusals: dict[bytes, Refusals] = {}
+        self.booked: list[int] = []  # rows, in the order of bookings and refunds
+        self._keys: dict[int, bytes] = {}
+        self._kinds: dict[bytes, Kind] = {}
         self._classes: dict[tuple[str, ...], tuple[list[NodeFacts], Matrix]] = {}
 
     def _matrix(self) -> Matrix:
-        rows = [[_offered(c, n.allocatable.get(c, 0)) for c in self.columns] for n in self.nodes]
+        """Most nodes of a cluster offer the same."""
+        known: dict[tuple[int, ...], list[int]] = {}
+        rows: list[list[int]] = []
+        for node in self.nodes:
+            told = tuple(node.allocatable.get(column, 0) for column in self.columns)
+            row = known.get(told)
+            if row is None:
+                row = known[told] = [_offered(c, amount) for c, amount in zip(self.columns, told, strict=True)]
+            rows.append(row)
         return np.array(rows, dtype=np.int64).reshape(len(self.nodes), len(self.columns))
 
-    def key(self, shape: Shape) -> bytes:
-        """The same for equal shapes: a snapshot that was written and read back has many objects of one shape."""
-        found = self._shapes.get(id(shape))
-        if found is None:
-            found = self._shapes[id(shape)] = msgspec.json.encode(shape, order="sorted")
-        return found
-
-    def vector(self, shape: Shape) -> Matrix:
-        """The shape's request as a row; one pod takes one place in the pods column."""
-        key = self.key(shape)
-        found = self._vectors.get(key)
-        if found is None:
-            row = [1 if c == "pods" else _asked(c, shape.requests.get(c, 0)) for c in self.columns]
-            found = self._vectors[key] = np.array(row, dtype=np.int64)
-        return found
+    # --- books -----------------------------------------------------------------------------------------------
 
     def charge_all(self, pods: Iterable[tuple[str, PodFacts]]) -> None:
         """Book pods that are on nodes, or promised to them. A node that is gone charges nothing."""
-        rows: dict[int, list[int]] = {}
-        shapes: dict[int, Shape] = {}
+        found: dict[int, tuple[list[int], list[PodFacts]]] = {}
         for name, pod in pods:
             row = self.row_of.get(name)
             if row is not None:
-                shapes[id(pod.shape)] = pod.shape
-                rows.setdefault(id(pod.shape), []).append(row)
-                self.company.add(row, pod)
-        for shape, at in rows.items():
-            np.subtract.at(self.free, np.array(at), self.vector(shapes[shape]))
+                rows, those = found.setdefault(id(pod.shape), ([], []))
+                rows.append(row)
+                those.append(pod)
+        for rows, those in found.values():
+            np.subtract.at(self.free, np.array(rows), self.vector(those[0].shape))
+            self.company.add(rows, those)
+            self.booked += rows
 
     def charge(self, node: str, pod: PodFacts) -> None:
         """Book one pod; a node that is gone charges nothing."""
         self.charge_all([(node, pod)])
 
-    def book(self, row: int, pod: PodFacts) -> None:
-        self.free[row] -= self.vector(pod.shape)
-        self.company.add(row, pod)
+    def book(self, row: int, pods: Sequence[PodFacts]) -> None:
+        """Book pods of one shape."""
+        self.free[row] -= self.vector(pods[0].shape) * len(pods)
+        self.company.add([row] * len(pods), pods)
+        self.booked.append(row)
 
     def refund(self, row: int, pod: PodFacts) -> None:
         """Undo a booking."""
         self.free[row] += self.vector(pod.shape)
         self.company.remove(row, pod)
+        self.booked.append(row)
 
-    def refusals(self, shape: Shape) -> Refusals:
-        key = self.key(shape)
-        found = self._refusals.get(key)
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def key(self, shape: Shape) -> bytes:
+        """The same for equal shapes: a snapshot that was written and read back has many objects of one shape."""
+        found = self._keys.get(id(shape))
         if found is None:
-            examples, class_of = self._node_classes(referenced(shape))
-            texts = tuple(refusal(node, shape) for node in examples)
-            later = tuple(passing(node, shape) for node in examples)
-            found = self._refusals[key] = Refusals(texts, later, class_of)
+            found = self._keys[id(shape)] = msgspec.json.encode(shape, order="sorted")
         return found
+
+    def vector(self, shape: Shape) -> Matrix:
+        """The shape's request as a row; one pod takes one place in the pods column."""
+        row = [1 if c == "pods" else _asked(c, shape.requests.get(c, 0)) for c in self.columns]
+        return np.array(row, dtype=np.int64)
+
+    def kind(self, shape: Shape) -> Kind:
+        key = self.key(shape)
+        found = self._kinds.get(key)
+        if found is None:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            found = self._kinds[key] = self._new_kind(shape)
+        return found
+
+    def _new_kind(self, shape: Shape) -> Kind:
+        examples, class_of = self._node_classes(referenced(shape))
+        texts = [refusal(node, shape) for node in examples]
+        refused = np.array([bool(text) for text in texts], dtype=np.bool_)[class_of]
+        down = ~np.array([passing(node, shape) for node in examples], dtype=np.bool_)[class_of]
+        refusals: dict[str, int] = {}
+        for text, count in zip(texts, np.bincount(class_of, minlength=len(texts)), strict=True):
+            refusals[text] = refusals.get(text, 0) + int(count)
+        refusals.pop("", None)
+        request = self.vector(shape)
+        empty, up = (_counts(shape, request, self.total, mask) for mask in (refused, down))
+        nothing = np.empty(0, dtype=np.int32)
+        return Kind(shape, request, refused, refusals, empty, up, nothing, nothing.astype(np.int64))
 
     def _node_classes(self, labels: tuple[str, ...]) -> tuple[list[NodeFacts], Matrix]:
         """An example of each class of nodes that a shape can tell apart, and each row's class."""
@@ -131,15 +155,34 @@ class Pool:
             found = self._classes[labels] = examples, class_of
         return found
 
-    def capacity(self, shape: Shape, free: Matrix, refused: npt.NDArray[np.bool_]) -> Matrix:
-        """How many pods of this shape each node takes, as far as amounts tell and the node does not refuse."""
-        request = self.vector(shape)
-        safe = np.where(request > 0, request, 1)
-        counts: Matrix = np.where(request > 0, free // safe, _LARGEST).min(axis=1)
-        counts = np.where(refused, 0, np.maximum(counts, 0))
-        if shape.host_ports or shape.alone_on_node:
-            counts = np.minimum(counts, 1)
-        return np.asarray(counts, dtype=np.int64)
+    def counts(self, kind: Kind) -> Counts:
+        """How many pods of the kind each node takes now. Not to be written to."""
+        changed = self.booked[kind.seen :]
+        if len(kind.counts) != len(self.nodes) or len(changed) > len(self.nodes):
+            kind.counts = _counts(kind.shape, kind.request, self.free, kind.refused)
+            kind.lacking = self._lacking(kind, self.free)
+        elif changed:
+            rows = np.unique(np.array(changed, dtype=np.int64))
+            kind.counts[rows] = _counts(kind.shape, kind.request, self.free[rows], kind.refused[rows])
+            kind.lacking[rows] = self._lacking(kind, self.free[rows])
+        kind.seen = len(self.booked)
+        return kind.counts
+
+    def _lacking(self, kind: Kind, free: Matrix) -> Matrix:
+        """Of several columns that fall short an extended resource is told, else the first."""
+        found = np.full(len(free), -1, dtype=np.int64)
+        asked = [int(c) for c in np.flatnonzero(kind.request)]
+        for column in sorted(asked, key=lambda c: ("/" not in self.columns[c], c), reverse=True):
+            found[free[:, column] < kind.request[column]] = column
+        return found
+
+
+def _counts(shape: Shape, request: Matrix, free: Matrix, refused: Mask) -> Counts:
+    """How many pods of the shape nodes with so much free take, as far as amounts tell and none refuses."""
+    asked = np.flatnonzero(request)
+    counts = (free[:, asked] // request[asked]).min(axis=1, initial=_MANY)
+    most = 1 if shape.host_ports or shape.alone_on_node else _MANY
+    return np.where(refused, 0, np.clip(counts, 0, most)).astype(np.int32)
 
 
 def _offered(resource: str, nano: int) -> int:
