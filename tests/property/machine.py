@@ -42,7 +42,7 @@ def _shape(gpu: int, **fields: object) -> Shape:
     return Shape(requests={GPU: gpu * NANO}, **fields)  # type: ignore[arg-type]
 
 
-PLAIN = [_shape(1), _shape(2), _shape(4)]
+PLAIN = [_shape(1), _shape(1), _shape(2), _shape(4)]
 ODD = [
     _shape(1, node_selector={"zone": "a"}),
     _shape(2, node_terms=(NodeSelectorTerm((SelectorRequirement("zone", "In", ("b",)),)),)),
@@ -57,7 +57,7 @@ NAME = st.sampled_from(["g1", "g1", "g1", "g2"])
 QUEUE = st.sampled_from(["left", "left", "right", ""])  # two below "top", and the default one, which nobody limits
 LIMITED = st.sampled_from(["left", "right", "top"])
 FOREIGN = "example.com/quota"
-FEW = st.integers(1, 8)
+FEW = st.sampled_from([1, 1, 2, 2, 3, 4, 6, 8])
 PICK = st.integers(0, 1 << 16)
 
 
@@ -184,6 +184,15 @@ class Machine(RuleBasedStateMachine):
 
     def _running(self) -> list[str]:
         return [p.uid for p in self.world.pods.values() if p.phase == "Running"]
+
+    @rule(pick=PICK)
+    @precondition(lambda self: self._running())
+    def lose(self, pick: int) -> None:
+        """A pod is gone with no farewell, and its controller is slow to make another."""
+        pod = self.world.pods.pop(self._pick(self._running(), pick))
+        self.work()
+        if pod.owner in self.world.jobs:
+            self._sync(self.world.jobs[pod.owner], 1)
 
     @rule(seconds=st.sampled_from([1.0, 40.0, 200.0]))
     def wait(self, seconds: float) -> None:
@@ -456,8 +465,10 @@ class Machine(RuleBasedStateMachine):
         """Left alone, it comes to rest, and then nobody waits for what is there (I10, and that lifts end: I8)."""
         if not self.world.namespaces:
             return
-        for _ in range(12):
-            self._settle()
+        rounds = 0
+        while self._settle():
+            rounds += 1
+            assert rounds < 40, "it does not come to rest"
         self.world.now += 1.0
         snapshot = self.world.snapshot(self.flights)
         outcome = decide(snapshot, self.config, self.world.now)
@@ -468,16 +479,19 @@ class Machine(RuleBasedStateMachine):
             assert decision.action != "lift", "it does not come to rest"
             self._has_cause(snapshot, outcome.groups[decision.group], decision)
 
-    def _settle(self) -> None:
+    def _settle(self) -> bool:
+        """Everybody does what is to do; tell whether there was anything."""
+        before = dict(self.world.pods)
         self.run_pass(100, 0)
         while self.pending:
             self.answer(0)
         self.world.schedule()
-        for job in self.world.jobs.values():
-            self.world.sync(job, 100)
         self.world.reap()
         self.world.recount()
+        for job in self.world.jobs.values():
+            self.world.sync(job, 100)
         self._excuse()
+        return self.world.pods != before
 
     def _has_cause(self, snapshot: Snapshot, group: Group, decision: Decision) -> None:
         """What was begun is finished, and a group that waits for nodes would really not find them."""
@@ -499,3 +513,25 @@ class Machine(RuleBasedStateMachine):
     def _pick(items, pick: int):
         listed = list(items)
         return listed[pick % len(listed)]
+
+
+class Crowded(Machine):
+    """Small Jobs that want the same few places in their queues; nodes are plenty and nobody makes trouble."""
+
+    tenant = operator = bare_pods = wait = None
+
+    @initialize()
+    def build(self) -> None:
+        Machine.build(self, sizes=[8, 8, 8, 8], quota=0, minimum=1)
+
+    @rule(team=TEAM, count=st.integers(1, 3), queue=st.sampled_from(["left", "right"]))
+    def submit(self, team: str, count: int, queue: str) -> None:
+        Machine.submit(self, team, count, 0, PLAIN[0], queue, "", None, (), 8)
+
+    @rule()
+    def farewell(self) -> None:
+        """What runs is deleted, and made again while it still goes."""
+        for uid in self._running():
+            self.world.delete(uid)
+        for job in self.world.jobs.values():
+            self._sync(job, 8)
