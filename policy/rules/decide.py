@@ -15,7 +15,7 @@ from policy.rules.explain import Told
 from policy.rules.grouping import groups_of
 from policy.rules.ledger import Ledger
 from policy.rules.model import Action, Config, Decision, Group, Outcome, PodFacts, Snapshot
-from policy.rules.resources import total
+from policy.rules.resources import scale, total
 
 
 def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
@@ -128,10 +128,11 @@ def _impossible(desk: _Desk, group: Group) -> Told | None:
     """What waiting cannot help."""
     if group.possible is not None and group.minimum > max(group.possible, len(group.members)):
         return explain.too_large(group)
-    shapes = [m.shape for m in group.members][: group.minimum]
-    shapes += [a.shape for a in group.absent for _ in range(a.count)]
-    short = desk.ledger.capability_never(group, shapes)
-    return explain.capability(group, short, len(shapes)) if short else None
+    members = group.members[: group.minimum]
+    asked = [m.shape.requests for m in members] + [scale(a.shape.requests, a.count) for a in group.absent]
+    short = desk.ledger.capability_never(group, total(asked))
+    pods = len(members) + sum(a.count for a in group.absent)
+    return explain.capability(group, short, pods) if short else None
 
 
 def _quota_short(desk: _Desk, group: Group) -> Told | None:

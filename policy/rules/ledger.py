@@ -130,9 +130,9 @@ class Ledger:
     def capability_shortage(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:
         return queue_capacity.shortage(self.snapshot.queues, group.queue, need, self.allocated)
 
-    def capability_never(self, group: Group, shapes: Iterable[Shape]) -> queue_capacity.CapabilityShort | None:
-        """The first level that could not take these even if it were empty."""
-        found = queue_capacity.shortage(self.snapshot.queues, group.queue, total(s.requests for s in shapes), {})
+    def capability_never(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:
+        """The first level that could not take so much even if it were empty."""
+        found = queue_capacity.shortage(self.snapshot.queues, group.queue, need, {})
         if found is None:
             return None
         return msgspec.structs.replace(found, allocated=self.allocated.get(found.queue, {}).get(found.resource, 0))

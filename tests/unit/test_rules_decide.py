@@ -277,6 +277,16 @@ def test_never_fits_since_the_owner_will_never_make_so_many():
     assert found.numbers["possible"] == 4
 
 
+def test_a_minimum_of_any_size_is_judged_at_once():
+    """A tenant writes minMember: a list of two billion members would be the end of the gatekeeper."""
+    given = {"pods": pods(2, of="g"), "podgroups": [podgroup("g", 2_000_000_000)]}
+    assert decided(**given).message == (
+        "2 of 2000000000 pods exist; waiting for 1999999998 more (spec.minMember of scheduling.volcano.sh PodGroup g)"
+    )
+    found = decided(**given, queues=[queue("default", gpu=8)], quotas=[quota("q", pods=9, used={"pods": 2})])
+    assert found.reason is Reason.NEVER_FITS
+
+
 def test_podgroup_missing():
     found = decided(pods=pods(2, of="g"))
     assert told(found) == (
