@@ -67,7 +67,7 @@ def _finish(desk: _Desk, group: Group) -> Decision:
 
 def _settle(desk: _Desk, group: Group) -> Decision:
     """A group whose minMember are lifted: wait for them to bind, then let extra members in as room allows."""
-    if not group.gated or group.bound < group.need:
+    if group.bound < group.need:
         return _settled(desk, group)
     places, told = _extras(desk, group, group.gated)
     if places:

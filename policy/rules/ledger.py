@@ -27,7 +27,7 @@ class Ledger:
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
-        shapes = {id(p.shape): p.shape for p in snapshot.pods if p.gated or p.lifted or not p.node}
+        shapes = {id(p.shape): p.shape for p in snapshot.pods if not p.node}
         self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in shapes.values()))
         self._charge_pods(groups)
 
@@ -55,7 +55,7 @@ class Ledger:
 
     def _held(self, pod: PodFacts) -> bool:
         """Behind our gate, and to stay there: where gangs are asked for no more this pass lets the pod go."""
-        return not pod.node and managed(self.snapshot.namespaces.get(pod.namespace))
+        return managed(self.snapshot.namespaces.get(pod.namespace))
 
     def _queue_of(self, pod: PodFacts, groups: dict[str, Group]) -> str:
         """Of a pod that is no live member: the queue that its lift named, its group's, or an outsider's."""

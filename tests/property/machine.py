@@ -481,7 +481,7 @@ class Machine(RuleBasedStateMachine):
 
     def _settle(self) -> bool:
         """Everybody does what is to do; tell whether there was anything."""
-        before = dict(self.world.pods)
+        before = self._state()
         self.run_pass(100, 0)
         while self.pending:
             self.answer(0)
@@ -491,7 +491,11 @@ class Machine(RuleBasedStateMachine):
         for job in self.world.jobs.values():
             self.world.sync(job, 100)
         self._excuse()
-        return self.world.pods != before
+        return self._state() != before
+
+    def _state(self) -> tuple:
+        succeeded = {uid: job.succeeded for uid, job in self.world.jobs.items()}
+        return dict(self.world.pods), succeeded, dict(self.world.used)
 
     def _has_cause(self, snapshot: Snapshot, group: Group, decision: Decision) -> None:
         """What was begun is finished, and a group that waits for nodes would really not find them."""

@@ -187,8 +187,12 @@ def test_an_ancestor_that_can_never_take_it_is_told_before_a_queue_that_is_full(
 
 
 def test_a_group_that_is_forming_is_told_at_once_that_it_can_never_fit():
-    found = decided(jobs=[job("j", 8, queue="team-a")], queues=[queue("team-a", gpu=7)])
-    assert found.reason is Reason.NEVER_FITS
+    found = decided(pods=pods(3, job="j"), jobs=[job("j", 8, queue="team-a")], queues=[queue("team-a", gpu=7)])
+    assert told(found) == (
+        "hold",
+        Reason.NEVER_FITS,
+        "can never fit: 8 pods need 8 nvidia.com/gpu, queue team-a has a capability of 7",
+    )
 
 
 def test_queue_missing():

@@ -65,6 +65,14 @@ def test_a_broken_lift_annotation_still_marks_a_beginning(text):
     assert pod(annotations={names.ANNOTATION_LIFTED: text}).lifted == Lifted(1, 0.0)
 
 
+def test_labels_and_role_are_read():
+    assert pod(labels={"app": "a"}).labels == {"app": "a"}
+    assert pod().labels == {}
+    assert pod(annotations={names.TASK_SPEC: "worker"}).role == "worker"
+    assert pod(labels={names.TASK_SPEC: "worker"}).role == "worker"
+    assert pod().role == ""
+
+
 @pytest.mark.parametrize(
     ("index", "found"), [("0", 0), ("17", 17), ("-1", -1), ("x", -1), ("", -1), ("٣", -1), ("9" * 10, -1)]
 )
@@ -113,6 +121,14 @@ def test_a_node_is_ready_when_it_says_so(status, ready):
     assert node(status={"conditions": [{"type": "Ready", "status": status}]}).ready is ready
 
 
+def test_a_node_has_its_labels_and_states():
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
+    found = node(metadata={"name": "n1", "labels": {"zone": "a"}}, spec={"unschedulable": True, "taints": [taint]})
+    assert (found.name, found.labels, found.cordoned) == ("n1", {"zone": "a"}, True)
+    assert [(t.key, t.value, t.effect) for t in found.taints] == [("k", "v", "NoSchedule")]
+    assert node().labels == {}
+
+
 def test_a_node_without_conditions_counts_as_ready():
     assert node().ready
 
@@ -156,6 +172,12 @@ def test_a_podgroup_without_size_is_one(given, minimum):
     assert (found.min_member, found.problem) == (minimum, "")
 
 
+@pytest.mark.parametrize(("label", "ours"), [(names.MANAGER, True), ("Helm", False), ("", False)])
+def test_a_podgroup_is_ours_by_its_label(label, ours):
+    metadata = {"labels": {names.LABEL_MANAGED: label}}
+    assert facts.podgroup(msgspec.convert({"metadata": metadata}, objects.PodGroup), "x").ours is ours
+
+
 def test_a_negative_size_is_a_problem_with_its_value():
     found = facts.podgroup(msgspec.convert({"spec": {"minMember": -3}}, objects.PodGroup), names.VOLCANO_API)
     assert found.problem == "spec.minMember is -3: it must be 1 or more"
@@ -188,7 +210,8 @@ def test_the_size_of_a_job(spec, status, size):
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 0), ("3", 1), ("1,3-5,7", 5), ("0-999", 1000), ("3-1", 0), ("a-b,,-,4", 1)]
+    ("text", "count"),
+    [("", 0), ("3", 1), ("1,3-5,7", 5), ("0-999", 1000), ("3-1", 0), ("a-b,,-,4", 1), ("٣", 0), ("9" * 10, 0)],
 )
 def test_indexes_are_counted(text, count):
     assert count_indexes(text) == count

@@ -162,6 +162,19 @@ def test_where_two_dialects_have_the_name_the_pods_way_of_naming_decides(how, fi
     assert only(pods=[member], podgroups=every[::-1]).podgroup.api == first
 
 
+def test_where_members_name_it_differently_the_first_way_by_name_decides():
+    every = [podgroup("g", api=api) for api in DIALECTS]
+    ways = (f"annotation {names.VOLCANO_PODGROUP}", f"label {names.COSCHEDULING_LABEL}")
+    members = [pod(f"p{i}", group=Identity(PODGROUP, NS, "g", how=how)) for i, how in enumerate(ways)]
+    for order in (members, members[::-1]):
+        assert only(pods=order, podgroups=every).identity.how == ways[0]
+
+
+def test_what_is_going_tells_nothing():
+    gone = pod("a", group=Identity(PODGROUP, NS, "g", how="a way of old"), deleted=5.0)
+    assert only(pods=[gone, *pods(1, of="g")]).identity.how == f"annotation {names.VOLCANO_PODGROUP}"
+
+
 def test_a_podgroup_of_another_namespace_is_another():
     group = only(pods=pods(1, of="g"), podgroups=[podgroup("g", ns="other")])
     assert group.problem == Problem(
@@ -296,6 +309,11 @@ def test_where_others_take_their_place_the_minimum_stays():
     """completions 16, parallelism 8: the second wave is as much a gang as the first."""
     members = [succeeded(f"s{i}", "j", of="g") for i in range(8)]
     assert only(pods=members, jobs=[naming("j", 8)], podgroups=[podgroup("g", 8)]).minimum == 8
+
+
+def test_where_nobody_says_how_many_there_will_be_the_minimum_stays():
+    members = [succeeded("s", "j", of="g"), *pods(2, of="g", job="j"), pod("b", of="g", job="elsewhere")]
+    assert only(pods=members, jobs=[naming("j", 2)], podgroups=[podgroup("g", 8)]).minimum == 8
 
 
 def test_what_succeeded_under_an_earlier_controller_is_another_run():

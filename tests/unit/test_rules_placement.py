@@ -5,7 +5,7 @@ import pytest
 
 from policy.rules.company import clash
 from policy.rules.model import Shape
-from policy.rules.objects import LabelSelector, PodAffinityTerm, Taint
+from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTerm, SelectorRequirement, Taint
 from policy.rules.placement import NodesShort, place, scatter
 from policy.rules.pool import Pool, columns_of
 from policy.rules.quantity import NANO
@@ -33,6 +33,29 @@ def test_the_fullest_nodes_are_filled_first():
 
 def test_equal_nodes_go_by_name():
     assert placed(place(pool([node("b"), node("a")]), pods(8))) == {"a": 8}
+
+
+def test_full_is_told_by_the_extended_resource():
+    given = pool([node("a", gpu=8, cpu="10"), node("b", gpu=4, cpu="60")])
+    assert placed(place(given, pods(2))) == {"b": 2}
+    assert placed(place(given, pods(2, like=shape(gpu=0)))) == {"a": 2}
+
+
+def test_many_members_go_the_same_way_as_few():
+    many = place(pool(nodes(9)), pods(40))
+    few = pool(nodes(9))
+    one_by_one = {uid: where for p in pods(40) for uid, where in place(few, [p]).items()}
+    assert many == one_by_one
+
+
+def test_a_term_may_name_nodes():
+    elsewhere = NodeSelectorTerm((), (SelectorRequirement("metadata.name", "NotIn", ("n0", "n1")),))
+    assert placed(place(pool(nodes(3)), pods(2, like=shape(node_terms=(elsewhere,))))) == {"n2": 2}
+
+
+def test_a_node_that_takes_one_more_lacks_nothing():
+    found = place(pool(nodes(2, gpu=1)), pods(3))
+    assert (found.fit, found.on, found.reasons) == (2, 2, {})
 
 
 def test_members_take_their_places_in_order():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from policy import names
-from policy.rules.objects import Pod, PodAffinityTerm
+from policy.rules.objects import Pod, PodAffinityTerm, Toleration
 from policy.rules.quantity import NANO
 from policy.rules.shape import selects, shape_of, single_node
 
@@ -24,6 +24,22 @@ def test_more_than_18_gigabytes_are_held_exactly():
 
 def test_equal_pods_share_one_shape():
     assert shape_of(pod(asking(cpu="1"))) is shape_of(pod(asking(cpu="1000m")))
+
+
+def test_what_selects_nodes_and_scopes_is_read():
+    spec = {
+        "nodeSelector": {"zone": "a"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "schedulerName": "binpack-scheduler",
+        "priority": 7,
+        "priorityClassName": "high",
+        "activeDeadlineSeconds": 60,
+    }
+    found = shape_of(pod(spec))
+    assert found.node_selector == {"zone": "a"}
+    assert found.tolerations == (Toleration("k", "Exists"),)
+    assert (found.scheduler, found.priority, found.priority_class) == ("binpack-scheduler", 7, "high")
+    assert found.terminating
 
 
 def test_a_quantity_that_does_not_parse_cannot_be_verified():
