@@ -6,6 +6,7 @@ only its own groups wait. May know objects, quantities, membership and the model
 
 import datetime as dt
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -80,9 +81,15 @@ def _membership(item: Pod) -> tuple[Identity | None, str, str]:
     """Group, queue, and why neither can be told."""
     try:
         queue = named_queue(item)
-        return identify(item, item.metadata.namespace), queue.name if queue else "", ""
+        return _shared(identify(item, item.metadata.namespace)), queue.name if queue else "", ""
     except (DisagreementError, ReservedNameError) as error:
         return None, "", str(error)
+
+
+@lru_cache(maxsize=20_000)
+def _shared(identity: Identity | None) -> Identity | None:
+    """Equal identities are one object: a gang of thousands keeps one."""
+    return identity
 
 
 def _gone_at(meta: ObjectMeta) -> float | None:

@@ -88,6 +88,11 @@ def test_names_that_disagree_are_a_problem_of_that_pod():
     )
 
 
+def test_members_of_one_group_share_its_identity():
+    first, second = (pod(annotations={names.VOLCANO_PODGROUP: "g"}, name=name) for name in "ab")
+    assert first.group is second.group
+
+
 def test_queues_that_disagree_are_a_problem_of_that_pod():
     found = pod(annotations={names.QUEUE_NAME: "a"}, labels={names.QUEUE_NAME: "b"})
     assert (found.group, found.queue) == (None, "")

@@ -41,6 +41,11 @@ def test_a_label_that_is_no_64_bit_number_is_never_greater(value):
     assert not meets(requirement("Gt", "5"), {"k": value})
 
 
+@pytest.mark.parametrize(("value", "greater"), [(2**63 - 1, True), (2**63, False), (-(2**63), False)])
+def test_the_largest_numbers(value, greater):
+    assert meets(requirement("Gt", "5"), {"k": str(value)}) is greater
+
+
 @pytest.mark.parametrize("value", ["10", "+10", "0010"])
 def test_other_ways_to_write_a_number(value):
     assert meets(requirement("Gt", "5"), {"k": value})

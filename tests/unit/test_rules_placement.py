@@ -117,6 +117,11 @@ def test_what_no_node_has_fits_nowhere_and_breaks_no_arithmetic(amount):
     assert placed(place(given, pods(8, like=shape(memory="1Gi")))) == {"n1": 8}
 
 
+def test_more_than_can_be_counted_is_more_than_any_node_has():
+    vast = shape(gpu=0, cpu=1, memory="8Pi")
+    assert place(pool(nodes(1, allocatable=amounts(cpu=64, memory="4Pi", pods=9)), vast), [pod("p", like=vast)]).never
+
+
 def test_a_node_with_less_than_nothing_free_takes_nothing_more():
     given = pool(nodes(1))
     given.charge("n0", pod("other", like=shape(gpu=12)))
