@@ -60,11 +60,11 @@ class Bringup:
         self._write_scheduler_config()
         flags = Plane(self.roster.layout, self.authority, self.settings, self.roster.state.ports, self.binaries)
         for program in (plane.ETCD, plane.API_SERVER):
-            self.roster.enlist(program, flags.argv(program)).start()
+            self.roster.enlist(program, flags.argv(program), plane.ENVIRONMENT).start()
         self.kubectl.apply(manifests.read(KWOK_RBAC), validate=False)
         clients = [program for program in plane.PROGRAMS if program not in self.roster.processes]
         for program in clients:
-            self.roster.enlist(program, flags.argv(program)).start(wait=False)
+            self.roster.enlist(program, flags.argv(program), plane.ENVIRONMENT).start(wait=False)
         if self.settings.nodes:
             fresh = nodes.next_names((), self.settings.nodes)
             self.kubectl.create((nodes.manifest(name, self.settings.gpus) for name in fresh), validate=False)

@@ -28,8 +28,10 @@ def main() -> int:
     cluster.up()
     try:
         client = Client.from_kubeconfig(str(cluster.kubeconfig))
+        cluster.processes["gatekeeper"].pause()
         for line in creates.compare(client, options.creates):
-            print(line)
+            print(line, flush=True)
+        cluster.processes["gatekeeper"].resume()
         return _lifts(client, options.rounds)
     finally:
         cluster.down()
@@ -46,7 +48,7 @@ def _lifts(client: Client, rounds: int) -> int:
         slowest = min(slowest, shape.total / whole["none"])
         print(f"{shape}: first submission to last bind, median of {rounds}: no gang {whole['none']:.2f} s, "
               f"gated + bare loop {whole['bare']:.2f} s, ganggate {whole['ganggate']:.2f} s; "
-              f"ratio to the bare loop {whole['ganggate'] / whole['bare']:.2f}")  # fmt: skip
+              f"ratio to the bare loop {whole['ganggate'] / whole['bare']:.2f}", flush=True)  # fmt: skip
     _lift_alone(client, rounds)
     if slowest < LEAST_PODS_PER_SECOND:
         print(f"the run without a gang made {slowest:.0f} pods/s, fewer than {LEAST_PODS_PER_SECOND}: no verdict")

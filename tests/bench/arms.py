@@ -53,6 +53,7 @@ def run(client: Client, shape: Shape, arm: str, serial: int) -> Times:
         created = watch.wait(shape.total, "created")
         opened = watch.wait(shape.total, "open")
     finally:
+        watch.stop()
         pool.shutdown(cancel_futures=True)
         load.clear(client, namespace)
     return Times(bound - started, opened - created, created - started)
@@ -73,6 +74,7 @@ def bare_lift(client: Client, shape: Shape, serial: int) -> Times:
         opened = watch.wait(shape.total, "open")
         bound = watch.wait(shape.total, "bound")
     finally:
+        watch.stop()
         load.clear(client, namespace)
     return Times(bound - started, opened - created, created - started)
 

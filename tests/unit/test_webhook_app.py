@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from policy import names
 from tests.unit.webhook_support import JOB, applied, gates, pod, review
-from webhook import answers
+from webhook import mutate
 from webhook.app import create_app
 from webhook.config import Config
 from webhook.logs import JsonFormatter
@@ -140,7 +140,7 @@ def test_a_fault_of_ours_is_an_answer_counted_and_logged_without_the_object(hook
     def fail(*_):
         raise KeyError("the secret of the pod")
 
-    monkeypatch.setattr(answers, "on_mutate", fail)
+    monkeypatch.setattr(mutate, "change", fail)
     with caplog.at_level(logging.ERROR):
         response = hook.ask("/mutate/gang", review(pod(labels={"secret": "of the pod"})))
     assert response["allowed"] is False
