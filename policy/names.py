@@ -17,8 +17,14 @@ LABEL_BINPACK: Final = "ganggate.io/binpack"  # what the preferred pod affinity 
 BINPACK_VALUE: Final = "true"
 ANNOTATION_LIFTED: Final = "ganggate.io/lifted"  # written by the lift patch only; guarded by admission
 
+# --- what we put on owners -----------------------------------------------------------------------------------
+ANNOTATION_GIVEN_BACK: Final = "ganggate.io/given-back"  # beside our suspension: whose it is, since when and why
+ANNOTATION_WOKEN: Final = "ganggate.io/woken"  # a time: its change makes the owner's controller try again
+
 # --- what operators of a cluster write -----------------------------------------------------------------------
 NAMESPACE_POLICY: Final = "scheduling-policy"  # namespace label: gang | binpack | hybrid
+ANNOTATION_DEADLOCK: Final = "ganggate.io/deadlock"  # namespace annotation: break (default) | report
+DEADLOCK_REPORT: Final = "report"
 ANNOTATION_QUEUES: Final = "ganggate.io/queues"  # namespace annotation: allowed queues, the first is the default
 LABEL_EXEMPT: Final = "ganggate.io/exempt"  # pod label: only holders of the verb lift may set it
 LABEL_MANAGED: Final = "app.kubernetes.io/managed-by"  # on objects that we made, value MANAGER
@@ -112,6 +118,13 @@ class Reason(StrEnum):
     QUEUE_NOT_ALLOWED = "QueueNotAllowed"
     NODES_SHORT = "NodesShort"
     NEVER_FITS = "NeverFits"
+    REQUESTS_MISSING = "RequestsMissing"
+    CREATE_REFUSED = "CreateRefused"
+    GIVEN_BACK = "GangGivenBack"
+    RESUMED = "GangResumed"
+    QUOTA_DEADLOCK = "QuotaDeadlock"
+    QUOTA_DISAGREES = "QuotaDisagrees"
+    QUOTA_NEVER_BINDS = "QuotaNeverBinds"
     PODGROUP_MISSING = "PodGroupMissing"
     PODGROUP_INVALID = "PodGroupInvalid"
     OWNER_GONE = "OwnerGone"

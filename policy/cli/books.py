@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import msgspec
 
 from policy import names
+from policy.rules.conclusions import Decision, Outcome
 from policy.rules.ledger import Ledger
-from policy.rules.model import Decision, Lifted, Outcome, PodFacts, Snapshot
+from policy.rules.model import Lifted, PodFacts, Snapshot
 
 Reason = names.Reason
 

@@ -23,7 +23,8 @@ from policy.gatekeeper import observe
 from policy.gatekeeper.client import Client
 from policy.gatekeeper.errors import ApiError, ConfigError, StreamError, TransportError
 from policy.gatekeeper.observe import ForbiddenError, Partial
-from policy.rules.model import Group, Snapshot
+from policy.rules.conclusions import Group
+from policy.rules.model import Snapshot
 
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")  # where a pod finds its own
 _FALLBACK: Final = "default"

@@ -17,10 +17,11 @@ from policy.cli.view import View
 from policy.cli.wording import amount
 from policy.rules import account, explain
 from policy.rules.account import LevelLine, QuotaLine
-from policy.rules.decide import unverifiable
+from policy.rules.conclusions import Group
 from policy.rules.ledger import Ledger
-from policy.rules.model import Group, PodFacts, Snapshot
+from policy.rules.model import PodFacts, Snapshot
 from policy.rules.placement import NodesShort
+from policy.rules.verdict import unverifiable
 
 
 class Counts(msgspec.Struct, frozen=True, rename="camel"):

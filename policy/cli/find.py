@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from policy import names
 from policy.cli.failures import Misuse, NotFound
+from policy.rules.conclusions import Group
 from policy.rules.grouping import managed
 from policy.rules.membership import families
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP
-from policy.rules.model import Group, OwnerFacts, PodFacts, Snapshot
+from policy.rules.model import OwnerFacts, PodFacts, Snapshot
 
 _PODGROUP: Final = PODGROUP.lower()
 _ALIASES: Final = {"pg": _PODGROUP, "po": "pod", NATIVE.lower(): _PODGROUP, LITE.lower(): _PODGROUP}

@@ -11,7 +11,8 @@ from policy.cli.rows import Row
 from policy.cli.wording import amount, count
 from policy.rules import explain
 from policy.rules.account import LevelLine, QuotaLine
-from policy.rules.model import Group, Snapshot
+from policy.rules.conclusions import Group
+from policy.rules.model import Snapshot
 from policy.rules.placement import NodesShort
 
 Reason = names.Reason
@@ -134,6 +135,18 @@ def _foreign_gate(case: Case) -> Iterator[str]:
     yield f"whoever set {case.row.limiter} must remove it first"
 
 
+def _create_refused(_: Case) -> Iterator[str]:
+    yield "whatever refuses the pods must let them pass: the message ends with the refusal"
+
+
+def _given_back(_: Case) -> Iterator[str]:
+    yield "nothing: it is resumed by itself when the whole of it fits"
+
+
+def _deadlock(case: Case) -> Iterator[str]:
+    yield f"raise {case.row.limiter.replace('/', ' ')}, or delete one of the groups that hold part of it"
+
+
 def _too_many(case: Case) -> Iterator[str]:
     yield f"fewer groups waiting in namespace {case.row.namespace}"
 
@@ -148,6 +161,10 @@ _ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
     Reason.QUEUE_CAPABILITY_SHORT: _capability,
     Reason.NODES_SHORT: _nodes,
     Reason.NEVER_FITS: _never,
+    Reason.REQUESTS_MISSING: _never,
+    Reason.CREATE_REFUSED: _create_refused,
+    Reason.GIVEN_BACK: _given_back,
+    Reason.QUOTA_DEADLOCK: _deadlock,
     Reason.QUEUE_MISSING: _queue_missing,
     Reason.QUEUE_CLOSED: _queue_closed,
     Reason.QUEUE_NOT_ALLOWED: _queue_not_allowed,

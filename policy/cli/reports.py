@@ -15,8 +15,8 @@ from policy.gatekeeper.client import Client
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.observe import ForbiddenError, Within, listed, narrowed
 from policy.gatekeeper.snapshot import PODGROUP_SOURCES
+from policy.rules.conclusions import Group
 from policy.rules.facts import epoch
-from policy.rules.model import Group
 from policy.rules.objects import ObjectMeta, PodGroup, PodGroupCondition, Wire
 
 CONDITION: Final = "condition"

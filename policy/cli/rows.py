@@ -15,8 +15,8 @@ from policy.cli import reports
 from policy.cli.failures import Exit
 from policy.cli.reports import Report
 from policy.rules import explain, lifecycle
+from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.lifecycle import State
-from policy.rules.model import Decision, Group, Outcome
 
 UNSTARTED: Final = frozenset({State.NEW, State.FORMING, State.WAITING})
 DECIDED: Final = "decided"  # anew, by this command

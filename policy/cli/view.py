@@ -11,9 +11,10 @@ from policy.cli.options import Flags
 from policy.cli.reports import Report
 from policy.cli.rows import Row
 from policy.cli.world import Denied, World
+from policy.rules.conclusions import Group, Outcome
 from policy.rules.decide import decide
 from policy.rules.grouping import groups_of
-from policy.rules.model import Config, Group, Outcome, Snapshot
+from policy.rules.model import Config, Snapshot
 
 
 @dataclass(frozen=True)

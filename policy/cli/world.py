@@ -9,7 +9,8 @@ from policy.cli.failures import Failure
 from policy.cli.reports import Report
 from policy.gatekeeper.client import Client
 from policy.gatekeeper.observe import Partial
-from policy.rules.model import Group, Snapshot
+from policy.rules.conclusions import Group
+from policy.rules.model import Snapshot
 
 
 class Denied(Failure):

@@ -12,9 +12,9 @@ from policy import names
 from policy.gatekeeper.event_body import EventType, ObjectRef
 from policy.gatekeeper.events import Recorder
 from policy.rules import lifecycle
-from policy.rules.decide import finished
+from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.lifecycle import State
-from policy.rules.model import Decision, Group, Outcome
+from policy.rules.verdict import finished
 
 SETTLE_SECONDS: Final = 1.0  # a hold shorter than this is not worth an event: pods of one Job come in waves
 REPEAT_SECONDS: Final = 60.0  # how often the recorder is asked again; it re-sends only what is about to expire
@@ -26,6 +26,7 @@ _NORMAL: Final = frozenset(
         names.Reason.RUNNING,
         names.Reason.FINISHED,
         names.Reason.RELEASED,
+        names.Reason.RESUMED,
     }
 )
 _LASTING: Final = frozenset({names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED})  # told like a hold, and hold nothing
@@ -95,7 +96,10 @@ class Announcer:
             known.ran = group
         elif group.members:  # another run of the same name; without members it may be about to end
             known.ran = None
-        if decision.action == "lift":
+        if decision.action in ("give-back", "resume"):
+            known.hold = None
+            self._say(group, decision.reason, decision.message, limiter=decision.limiter, on_pods=True)
+        elif decision.action == "lift":
             known.hold = None
             self._say(group, decision.reason, decision.message, on_pods=True)
         elif decision.action == "hold" or decision.reason in _LASTING:

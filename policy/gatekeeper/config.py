@@ -31,6 +31,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     bind_timeout_seconds: float = 120.0
     lift_concurrency: int = CONCURRENCY
     max_waiting_groups_per_namespace: int = 1000
+    quota_patience_seconds: float = 360.0  # that a quota's status may differ from its pods: a resync, and a minute
 
     def deciding(self) -> Config:
         """The part that decisions depend on."""
@@ -58,6 +59,7 @@ def _checked(settings: Settings, path: str) -> Settings:
     for name, value, least in (
         ("liftConcurrency", settings.lift_concurrency, 1),
         ("bindTimeoutSeconds", settings.bind_timeout_seconds, 1),
+        ("quotaPatienceSeconds", settings.quota_patience_seconds, 1),
         ("maxWaitingGroupsPerNamespace", settings.max_waiting_groups_per_namespace, 1),
     ):
         if value < least:

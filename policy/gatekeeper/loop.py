@@ -4,6 +4,7 @@ A pass runs only while this process leads and every cache is fresh. Passes follo
 least every ten seconds, so that whatever was missed is looked at again within a minute (promise I7).
 """
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,15 +17,19 @@ from policy.gatekeeper.announce import Announcer, Transition
 from policy.gatekeeper.changes import Changes
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.levers import Levers
 from policy.gatekeeper.lift import Leader, Lift, Lifter
 from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.snapshot import Stores, take
 from policy.gatekeeper.threads import repeat
+from policy.gatekeeper.witness import Witness
 from policy.rules import explain
-from policy.rules.decide import decide, finished
+from policy.rules.conclusions import Decision, Group, Outcome
+from policy.rules.decide import decide
 from policy.rules.lifecycle import State
 from policy.rules.lift_plan import plan
-from policy.rules.model import Config, Decision, Group, Lifted, Outcome, Snapshot
+from policy.rules.model import Config, Lifted, Snapshot
+from policy.rules.verdict import finished
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
 LONGEST_REST_SECONDS: Final = 0.5
@@ -60,14 +65,18 @@ class Loop:
         announcer: Announcer,
         podgroups: PodGroups,
         observe: Observe,
+        witness: Witness,
     ) -> None:
         self._stores, self._flights, self._leader, self._changes = stores, flights, leader, changes
         self._clock, self._config = clock, config
         self._announcer, self._podgroups, self._observe = announcer, podgroups, observe
+        self._witness = witness
+        self._due = math.inf  # monotonic seconds: when a decision wants another look
         self._refusals: dict[str, Refusal] = {}
         self._led_since: float | None = None
         self._passed = clock.monotonic()
         self.lifter: Lifter | None = None
+        self.levers: Levers | None = None
         self.last: Outcome = _EMPTY
         self.snapshot = Snapshot()
 
@@ -99,7 +108,7 @@ class Loop:
             return SETTLE_SECONDS
         now = self._clock.monotonic()
         tries = [refusal.until - now for refusal in tuple(self._refusals.values()) if refusal.until > now]
-        return min(PASS_SECONDS, max(SOON_SECONDS, self._announcer.due - now), *tries)
+        return min(PASS_SECONDS, max(SOON_SECONDS, min(self._announcer.due, self._due) - now), *tries)
 
     def _settled(self) -> bool:
         """Leading, and for long enough to have seen what the previous leader did last."""
@@ -114,20 +123,26 @@ class Loop:
     def step(self) -> Outcome:
         """One pass."""
         started = self._clock.monotonic()
-        self.snapshot = take(self._stores, self._flights)
+        self.snapshot = take(self._stores, self._flights, self.levers.stuck() if self.levers else ())
         now = self._clock.now().timestamp()
         outcome = decide(self.snapshot, self._config, now)
+        self._due = started + max(0.0, outcome.again - now) if outcome.again else math.inf
         held_back = tuple(self._held_back(outcome, d) for d in outcome.decisions)
         outcome = msgspec.structs.replace(outcome, decisions=held_back)
         self.last = outcome
         transitions = self._act(outcome)
         self._observe(outcome, self.snapshot, transitions, now, self._clock.monotonic() - started)
+        self._witness.look(self.snapshot, now, self._clock.monotonic())
         return outcome
 
     def _act(self, outcome: Outcome) -> list[Transition]:
         for decision in outcome.decisions:
             if decision.action == "lift":
                 self._lift(outcome.groups[decision.group], decision)
+        if self.levers is not None:
+            for decision in outcome.decisions:
+                self.levers.pull(self.snapshot.owners, decision.pulls)
+            self.levers.keep(self.snapshot.owners)
         for decision in outcome.decisions:
             self._podgroups.report(outcome.groups[decision.group], decision)
         self._podgroups.keep(outcome.groups)

@@ -27,14 +27,16 @@ from policy.gatekeeper.events import Recorder
 from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.health import Health
 from policy.gatekeeper.leader import Leadership
+from policy.gatekeeper.levers import Levers
 from policy.gatekeeper.lift import Lift, Lifter
 from policy.gatekeeper.loop import Loop
 from policy.gatekeeper.measure import Measures
 from policy.gatekeeper.metrics import Metrics, new_registry
 from policy.gatekeeper.podgroups import PodGroups
-from policy.gatekeeper.snapshot import Stores
+from policy.gatekeeper.snapshot import OWNER_SOURCES, Stores
 from policy.gatekeeper.watch import Reflector
 from policy.gatekeeper.watches import Watches
+from policy.gatekeeper.witness import Witness
 
 FIGURES_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 10.0  # a patch may take five
@@ -64,18 +66,26 @@ class Gatekeeper:
         self.recorder = Recorder(client, identity, self.clock, count=self.metrics.event)
         self.stores.pods.subscribe(lambda delta: None if delta.after else self.recorder.forget(delta.uid))
         self.podgroups = PodGroups(client, self.clock, make=settings.own_pod_groups)
-        self.loop = Loop(
+        self.loop = self._loop()
+        self.lifter, self.levers = self._lifter(client), self._levers(client)
+        self.loop.lifter, self.loop.levers = self.lifter, self.levers
+
+    def _loop(self) -> Loop:
+        return Loop(
             self.stores,
             self.flights,
             self.leadership,
             self.changes,
             self.clock,
-            settings.deciding(),
+            self.settings.deciding(),
             Announcer(self.recorder),
             self.podgroups,
             self.measures.passed,
+            Witness(self.recorder, self.settings.quota_patience_seconds),
         )
-        self.lifter = Lifter(
+
+    def _lifter(self, client: Client) -> Lifter:
+        return Lifter(
             client,
             self.stores.pods,
             self.flights,
@@ -84,9 +94,18 @@ class Gatekeeper:
             report=self.loop.reported,
             done=self._lifted,
             count=self.metrics.patched,
-            concurrency=settings.lift_concurrency,
+            concurrency=self.settings.lift_concurrency,
         )
-        self.loop.lifter = self.lifter
+
+    def _levers(self, client: Client) -> Levers:
+        return Levers(
+            client,
+            OWNER_SOURCES,
+            self.leadership,
+            self.clock,
+            changed=self.changes.notify,
+            count=self.metrics.pulled,
+        )
 
     def _changed(self, delta: Delta[Any]) -> None:
         """Heartbeats of nodes and conditions of pods change no fact: no reason for a pass."""
@@ -122,6 +141,7 @@ class Gatekeeper:
             self._thread("leader", self.leadership.run, ended),
             self._thread("events", self.recorder.run, ended),
             self._thread("podgroups", self.podgroups.run, ended),
+            self._thread("levers", self.levers.run, stop),
             self._thread("figures", self.watch_figures, ended),
             *(self._thread(name, target, ended) for name, target in certificates.threads()),
         ]

@@ -9,8 +9,9 @@ from policy import names
 from policy.gatekeeper.announce import Transition
 from policy.gatekeeper.lift import Lift
 from policy.gatekeeper.metrics import Metrics
+from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.lifecycle import State
-from policy.rules.model import Decision, Group, Outcome, Snapshot
+from policy.rules.model import Snapshot
 from policy.rules.quantity import NANO
 
 

@@ -98,6 +98,12 @@ class Metrics:
         )
 
     def _process_measures(self, registry: CollectorRegistry) -> None:
+        self._pulls = Counter(
+            "ganggate_levers",
+            "Writes to owners, by kind (suspend, resume, wake, note) and result.",
+            ["kind", "result"],
+            registry=registry,
+        )
         self._patches = Counter("ganggate_patches", "Patches of pods, by result.", ["result"], registry=registry)
         self._pass = Histogram("ganggate_pass_seconds", "Time of one decision pass.", buckets=_PASS, registry=registry)
         self._ages: _Table[tuple[str]] = _Table(
@@ -156,6 +162,10 @@ class Metrics:
     def patched(self, result: str) -> None:
         """A patch ended; `result` is one of few words, such as `ok`, `conflict`, `refused`, `unanswered`."""
         self._patches.labels(result).inc()
+
+    def pulled(self, kind: str, result: str) -> None:
+        """A write to an owner ended."""
+        self._pulls.labels(kind, result).inc()
 
     def passed(self, seconds: float) -> None:
         self._pass.observe(seconds)

@@ -24,7 +24,7 @@ from policy.rules.model import NamespaceFacts, Snapshot
 from policy.rules.objects import Namespace
 
 AT_ONCE: Final = 4  # resources listed at the same time: enough to hide the network, too few to be a burden
-CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses"})
+CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses", "runtimeclasses"})
 _TRIES: Final = 3  # a list whose continue token expired begins again
 
 T = TypeVar("T", bound=KubernetesObject)

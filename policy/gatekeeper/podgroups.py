@@ -19,9 +19,10 @@ from policy.gatekeeper.client import MERGE_PATCH, Client
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.discovery import has_status_subresource
 from policy.gatekeeper.errors import ApiError
+from policy.rules.conclusions import Decision, Group
 from policy.rules.grouping import own_podgroup
 from policy.rules.lifecycle import State
-from policy.rules.model import Decision, Group, PodGroupFacts
+from policy.rules.model import PodGroupFacts
 
 WRITES_PER_SECOND: Final = 50.0
 REMAKE_SECONDS: Final = 5.0  # what the watch may take to show one of ours; it may also have come and gone unseen

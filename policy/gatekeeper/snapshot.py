@@ -4,7 +4,7 @@ Facts are made once per object, when the watch delivers it (policy.rules.facts);
 references. Knows which resources are watched; decides nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from policy import names
@@ -12,9 +12,9 @@ from policy.gatekeeper.cache import Store
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.source import Source
-from policy.rules import facts, objects
+from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
-from policy.rules.model import OwnerFacts, PodGroupFacts, Snapshot
+from policy.rules.model import OwnerFacts, PodGroupFacts, RefusalFacts, Snapshot
 
 PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.VOLCANO_API, names.VOLCANO_VERSION, "podgroups", objects.PodGroup),
@@ -31,6 +31,9 @@ SOURCES: dict[str, Source[Any]] = {
     "resourcequotas": Source("", "v1", "resourcequotas", objects.ResourceQuota),
     "queues": Source(names.VOLCANO_API, names.VOLCANO_VERSION, "queues", objects.Queue),
     "priorityclasses": Source("scheduling.k8s.io", "v1", "priorityclasses", objects.PriorityClass),
+    "limitranges": Source("", "v1", "limitranges", objects.LimitRange),
+    "runtimeclasses": Source("node.k8s.io", "v1", "runtimeclasses", objects.RuntimeClass),
+    "events": Source("", "v1", "events", objects.Event, field_selector="reason=FailedCreate"),
 }
 PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "pods": facts.pod,
@@ -38,7 +41,10 @@ PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "namespaces": facts.namespace,
     "resourcequotas": facts.quota,
     "queues": facts.queue,
-    "priorityclasses": lambda item: (item.metadata.name, item.value),
+    "priorityclasses": lambda item: (item.metadata.name, item.value, item.global_default),
+    "limitranges": facts.limit_range,
+    "runtimeclasses": lambda item: (item.metadata.name, item.overhead.pod_fixed or {} if item.overhead else {}),
+    "events": facts.refused,
 }
 
 
@@ -56,7 +62,7 @@ class Stores:
             family = families.of_kind(kind)
             if family is None:
                 raise LookupError(f"no family for owner kind {kind!r}")
-            self._add(source.plural, source, facts.owner(family), clock)
+            self._add(source.plural, source, owner_facts.owner(family), clock)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
         self.sources[name] = source
@@ -85,8 +91,18 @@ def _podgroup(source: Source[Any]) -> Callable[[objects.PodGroup], PodGroupFacts
     return lambda item: facts.podgroup(item, source.group)
 
 
-def take(stores: Stores, flights: Flights) -> Snapshot:
-    """What a pass decides upon. Raises nothing; ask `Stores.not_ready` first."""
+def _last(refusals: Iterable[RefusalFacts]) -> dict[str, RefusalFacts]:
+    """By owner, the newest."""
+    found: dict[str, RefusalFacts] = {}
+    for one in refusals:
+        if one.owner not in found or one.at > found[one.owner].at:
+            found[one.owner] = one
+    return found
+
+
+def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snapshot:
+    """What a pass decides upon; `stuck` are owners whose lever was refused. Raises nothing; ask `not_ready` first."""
+    classes = stores.by_name["priorityclasses"].items()
     return Snapshot(
         pods=flights.overlay(stores.pods.items()),
         nodes=stores.by_name["nodes"].items(),
@@ -95,5 +111,10 @@ def take(stores: Stores, flights: Flights) -> Snapshot:
         podgroups=stores.podgroups(),
         queues={q.name: q for q in stores.by_name["queues"].items()},
         quotas=stores.by_name["resourcequotas"].items(),
-        priority_classes=dict(stores.by_name["priorityclasses"].items()),
+        priority_classes={name: value for name, value, _ in classes},
+        default_priority_class=min((name for name, _, default in classes if default), default=""),
+        limit_ranges=stores.by_name["limitranges"].items(),
+        overheads=dict(stores.by_name["runtimeclasses"].items()),
+        refusals=_last(stores.by_name["events"].items()),
+        stuck=stuck,
     )

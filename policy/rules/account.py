@@ -11,8 +11,9 @@ import msgspec
 
 from policy import names
 from policy.rules import namespace_quota, placement, queue_capacity
+from policy.rules.conclusions import Absent, Group
 from policy.rules.ledger import Ledger
-from policy.rules.model import Absent, Group, PodFacts, QueueFacts, QuotaFacts, Resources
+from policy.rules.model import PodFacts, QueueFacts, QuotaFacts, Resources
 from policy.rules.placement import NodesShort
 from policy.rules.resources import scale, total
 

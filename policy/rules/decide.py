@@ -9,13 +9,25 @@ from collections.abc import Sequence
 
 import msgspec
 
-from policy import names
-from policy.rules import explain, lifecycle, namespace_quota, placement, promise, queue_capacity
+from policy.rules import (
+    deadlock,
+    explain,
+    group_size,
+    namespace_quota,
+    placement,
+    promise,
+    queue_capacity,
+    suspension,
+    verdict,
+)
+from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.explain import Told
 from policy.rules.grouping import groups_of
 from policy.rules.ledger import Ledger
-from policy.rules.model import Action, Config, Decision, Group, Outcome, PodFacts, Snapshot
+from policy.rules.model import Config, PodFacts, Snapshot
 from policy.rules.resources import scale, total
+
+_LATE_OWNERS_SECONDS = 5.0  # in which further owners of one PodGroup may come
 
 
 def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
@@ -24,21 +36,16 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     desk = _Desk(Ledger(snapshot, groups, now), config, now)  # 2. what is taken already
     begun = [g for g in groups.values() if g.begun and desk.ledger.managed(g)]
     short = [g for g in begun if g.short]
+    decisions = [_moved(desk, g, suspension.begun(g, now)) for g in begun if g.suspended]
+    begun = [g for g in begun if not g.suspended]
     for group in short:
         desk.ledger.keep(group)  # 3. what was promised when their lift began
-    decisions = [_finish(desk, g) for g in short]  # 4. finish what was begun, before anything new
+    decisions += [_finish(desk, g) for g in short if not g.suspended]  # 4. finish what was begun, before anything new
     decisions += [_settle(desk, g) for g in begun if not g.short]  # 5. those that are whole: extra members
     known = {decision.group for decision in decisions}
     decisions += [_judge(desk, g) for g in groups.values() if g.key not in known]  # 6. the waiting ones, in order
-    return Outcome(tuple(_positioned(decisions, groups)), groups)
-
-
-def finished(group: Group) -> Decision:
-    """What is left to say of a group that had started, once no later snapshot shows anything of it."""
-    reason, limiter, message, numbers = explain.finished(group)
-    seen = lifecycle.Seen.GONE
-    state = lifecycle.advance(lifecycle.State.NEW, seen).to
-    return Decision(group.key, "none", state, seen, reason, message, limiter, numbers)
+    decisions = _settled_deadlocks(desk, decisions, groups)  # 7. of those that hold one another up, one goes first
+    return Outcome(tuple(verdict.positioned(decisions, groups)), groups, again=desk.again)
 
 
 class _Desk:
@@ -49,6 +56,13 @@ class _Desk:
         self.config = config
         self.now = now
         self.waiting: Counter[str] = Counter()  # groups held so far, by namespace
+        self.contenders: dict[str, list[deadlock.Contender]] = {}  # by namespace
+        self.again = 0.0
+
+    def ask_again(self, at: float) -> None:
+        """Something is due at that moment; 0 for nothing."""
+        if at:
+            self.again = min(at, self.again or at)
 
 
 def _finish(desk: _Desk, group: Group) -> Decision:
@@ -71,7 +85,7 @@ def _settle(desk: _Desk, group: Group) -> Decision:
         return _settled(desk, group)
     places, told = _extras(desk, group, group.gated)
     if places:
-        return _decision(group, "lift", _admission(group, places), places)
+        return verdict.of(group, "lift", _admission(group, places), places)
     return _hold(desk, group, told) if told else _settled(desk, group)
 
 
@@ -79,7 +93,7 @@ def _settled(desk: _Desk, group: Group) -> Decision:
     lifted = group.started
     since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
     late = since if group.bound < len(lifted) and since > desk.config.bind_timeout_seconds else None
-    return _decision(group, "none", explain.settled(group, len(lifted), group.bound, late))
+    return verdict.of(group, "none", explain.settled(group, len(lifted), group.bound, late))
 
 
 def _extras(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:
@@ -98,22 +112,84 @@ def _extras(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dic
 def _judge(desk: _Desk, group: Group) -> Decision:
     """A group of which nothing is lifted: the first answer that stops it, or its lift."""
     if not desk.ledger.managed(group):
-        return _freed(desk, group)
+        return _moved(desk, group, suspension.released(group, desk.now)) if group.suspended else _freed(desk, group)
+    move = suspension.taken_over(group, desk.now)
+    if move is not None:
+        return _moved(desk, group, move)
+    if group.suspended:
+        return _moved(desk, group, suspension.answer(desk.ledger.snapshot, group, _short(desk, group), desk.now))
     if not group.gated and not group.missing:
-        return _decision(group, "none", explain.bypassed(group, group.bound))
+        return verdict.of(group, "none", explain.bypassed(group, group.bound))
     told = _stopped(desk, group) or _impossible(desk, group) or _quota_short(desk, group)
     if told is None and group.missing:
-        desk.ledger.promise_quota(group)
-        told = explain.forming(group)
+        return _forming(desk, group)
     told = told or _closed(desk, group) or _capability_short(desk, group, group.first)
-    decision = _hold(desk, group, told) if told else _admit(desk, group)
+    decision = _waits(desk, group, told) if told else _admit(desk, group)
     return _with_extras(desk, group, decision) if decision.action == "lift" else decision
+
+
+def _forming(desk: _Desk, group: Group) -> Decision:
+    """Members are still missing, and the quota has room for them: it is kept, and an owner that backs off is woken."""
+    snapshot = desk.ledger.snapshot
+    desk.ledger.promise_quota(group)
+    if suspension.comes_back(group, desk.now):
+        desk.ledger.reserve(group)
+    pulls, again = suspension.wakes(snapshot, group, desk.now)
+    desk.ask_again(again)
+    refusal = group_size.refusal(snapshot, group)
+    told = explain.create_refused(group, refusal) if refusal else explain.forming(group)
+    return msgspec.structs.replace(_hold(desk, group, told), pulls=pulls)
+
+
+def _short(desk: _Desk, group: Group) -> Told | None:
+    """What keeps the whole of a suspended group from starting; when nothing does, its room is taken."""
+    told = _stopped(desk, group) or _impossible(desk, group) or _quota_short(desk, group) or _closed(desk, group)
+    members = [*group.members, *group_size.phantoms(group)]
+    told = told or _capability_short(desk, group, members)
+    if told:
+        return told
+    found = _placed(desk, group, members)
+    if not isinstance(found, dict):
+        return found
+    desk.ledger.charge_group(group, members)
+    desk.ledger.promise_quota(group)
+    return None
+
+
+def _waits(desk: _Desk, group: Group, told: Told) -> Decision:
+    """Held for want of room; suspended meanwhile where its owners' deadlines would run."""
+    move, again = suspension.save_deadline(desk.ledger.snapshot, group, told, desk.now)
+    desk.ask_again(again)
+    return _moved(desk, group, move)
+
+
+def _moved(desk: _Desk, group: Group, move: suspension.Move) -> Decision:
+    if move.action != "resume":
+        desk.waiting[group.identity.namespace] += 1
+    return msgspec.structs.replace(verdict.of(group, move.action, move.told), pulls=move.pulls)
+
+
+def _settled_deadlocks(desk: _Desk, decisions: list[Decision], groups: dict[str, Group]) -> list[Decision]:
+    if not desk.contenders:
+        return decisions
+    held = {decision.group: decision for decision in decisions}
+    moves: dict[str, suspension.Move] = {}
+    for contenders in desk.contenders.values():
+        found, again = suspension.settle(groups, contenders, held, desk.config, desk.now)
+        desk.ask_again(again)
+        moves |= found
+    return [_remade(groups, d, moves[d.group]) if d.group in moves else d for d in decisions]
+
+
+def _remade(groups: dict[str, Group], decision: Decision, move: suspension.Move) -> Decision:
+    made = verdict.of(groups[decision.group], move.action, move.told)
+    return msgspec.structs.replace(made, pulls=move.pulls)
 
 
 def _freed(desk: _Desk, group: Group) -> Decision:
     """Where gangs are asked for no more: nobody is held, and those that were are told of no further."""
     if group.gated:
-        return _decision(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
+        return verdict.of(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
     return _settled(desk, group)
 
 
@@ -126,7 +202,8 @@ def _stopped(desk: _Desk, group: Group) -> Told | None:
 
 def _impossible(desk: _Desk, group: Group) -> Told | None:
     """What waiting cannot help."""
-    if group.possible is not None and group.minimum > max(group.possible, len(group.members)):
+    complete = group.identity.uid or desk.now - group.touched > _LATE_OWNERS_SECONDS
+    if group.possible is not None and group.minimum > max(group.possible, len(group.members)) and complete:
         return explain.too_large(group)
     members = group.members[: group.minimum]
     asked = [m.shape.requests for m in members] + [scale(a.shape.requests, a.count) for a in group.absent]
@@ -136,10 +213,27 @@ def _impossible(desk: _Desk, group: Group) -> Told | None:
 
 
 def _quota_short(desk: _Desk, group: Group) -> Told | None:
-    short = desk.ledger.quota_shortage(group)
-    if isinstance(short, namespace_quota.QuotaShort):
-        return explain.quota(group, short)
-    return explain.unstated(group, short) if short else None
+    stops = desk.ledger.quota_stops(group)
+    if not stops:
+        return None
+    shorts = [stop for stop in stops if isinstance(stop, namespace_quota.QuotaShort)]
+    if shorts:
+        _contend(desk, group, shorts)
+    first = stops[0]
+    if isinstance(first, namespace_quota.QuotaShort):
+        return explain.quota(group, first)
+    return explain.unstated(group, first)
+
+
+def _contend(desk: _Desk, group: Group, shorts: Sequence[namespace_quota.QuotaShort]) -> None:
+    contender = deadlock.Contender(
+        group=group,
+        short=frozenset(stop.quota for stop in shorts),
+        holds=desk.ledger.quotas_held(group),
+        never=any(stop.never for stop in shorts),
+        stuck=deadlock.stuck(desk.ledger.snapshot, group, "deadlock"),
+    )
+    desk.contenders.setdefault(group.identity.namespace, []).append(contender)
 
 
 def _closed(desk: _Desk, group: Group) -> Told | None:
@@ -171,13 +265,13 @@ def _lift(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> Decision:
     """Place the members; held by name where nodes or foreign gates stop them."""
     found = _foreign(group, members) or _placed(desk, group, members)
     if not isinstance(found, dict):
-        return _hold(desk, group, found)
-    return _decision(group, "lift", _admission(group, found), found)
+        return _waits(desk, group, found)
+    return verdict.of(group, "lift", _admission(group, found), found)
 
 
 def _placed(desk: _Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told:
     """A node for each member, "" for each where placement is off or cannot be known."""
-    if not desk.config.placement or unverifiable(members):
+    if not desk.config.placement or verdict.unverifiable(members):
         desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
     found = placement.place(desk.ledger.pool, members)
@@ -190,57 +284,14 @@ def _with_extras(desk: _Desk, group: Group, decision: Decision) -> Decision:
     if not more:
         return decision
     places = {**decision.places, **more}
-    return _decision(group, "lift", _admission(group, places), places)
+    return verdict.of(group, "lift", _admission(group, places), places)
 
 
 def _admission(group: Group, places: dict[str, str]) -> Told:
     pinned = len({node for node in places.values() if node})
-    return explain.admitted(group, len(places), pinned, unverifiable(group.members))
-
-
-def unverifiable(members: Sequence[PodFacts]) -> tuple[str, ...]:
-    """By name, what no snapshot can tell about where these pods may run."""
-    return tuple(sorted({what for m in members for what in m.shape.unverifiable}))
+    return explain.admitted(group, len(places), pinned, verdict.unverifiable(group.members))
 
 
 def _hold(desk: _Desk, group: Group, told: Told) -> Decision:
     desk.waiting[group.identity.namespace] += 1
-    return _decision(group, "hold", told)
-
-
-def _lifted(group: Group) -> int:
-    """Members without our gate; those that came round it are no beginning while others still wait behind it."""
-    return len(group.started) if group.begun or not group.gated else 0
-
-
-def _decision(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:
-    reason, limiter, message, numbers = told
-    seen = lifecycle.observe(
-        need=group.need, present=len(group.members), lifted=_lifted(group), bound=group.bound, owner_makes_more=True
-    )
-    return Decision(
-        group=group.key,
-        action=action,
-        state=lifecycle.advance(lifecycle.State.NEW, seen).to,
-        seen=seen,
-        reason=reason,
-        message=message,
-        limiter=limiter,
-        numbers=numbers,
-        places=places or {},
-        need=group.need,
-    )
-
-
-def _positioned(decisions: list[Decision], groups: dict[str, Group]) -> list[Decision]:
-    """Number the waiting groups of each queue, and say so where there is more than one."""
-    counters: Counter[str] = Counter()
-    numbered: list[Decision] = []
-    for decision in decisions:
-        if decision.action == "hold" and decision.reason is not names.Reason.NEVER_FITS:
-            queue = groups[decision.group].queue
-            counters[queue] += 1
-            numbered.append(msgspec.structs.replace(decision, position=counters[queue]))
-        else:
-            numbered.append(decision)
-    return numbered
+    return verdict.of(group, "hold", told)

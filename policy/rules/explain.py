@@ -6,7 +6,9 @@ does. May know the model and the shortages of the questions; decides nothing.
 
 from policy import names
 from policy.rules import quantity
-from policy.rules.model import Group, Problem, Shape
+from policy.rules.conclusions import Group, Problem
+from policy.rules.deadlock import Cure
+from policy.rules.model import RefusalFacts, Shape
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated
 from policy.rules.placement import NodesShort
 from policy.rules.queue_capacity import CapabilityShort
@@ -45,7 +47,73 @@ def unstated(group: Group, short: QuotaUnstated) -> Told:
     text = (
         f"quota {short.quota} demands that every container states {short.key}; the pods do not, so waiting won't help"
     )
-    return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, _members(group)
+    return Reason.REQUESTS_MISSING, f"quota/{short.quota}/{short.key}", text, _members(group)
+
+
+def create_refused(group: Group, refusal: RefusalFacts) -> Told:
+    """Something other than a shortage that we count keeps the owner from making its pods."""
+    text = f"{len(group.members)} of {group.minimum} created; the API server refuses the rest: {refusal.message}"
+    reason = Reason.REQUESTS_MISSING if refusal.unstated else Reason.CREATE_REFUSED
+    return reason, f"create/{refusal.quota}", text, _members(group)
+
+
+def giving_back(group: Group, cure: Cure, keeper: Group, told: Told) -> Told:
+    """What the pods say before they go, and their owner afterwards."""
+    text = f"{_count(len(group.members), 'pod')} given back, since {_called(keeper)} goes first in quota {cure.quota}; "
+    text += f"starts again, in its old place, when all {group.minimum} fit"
+    return Reason.GIVEN_BACK, f"quota/{cure.quota}", text, told[3]
+
+
+def saving_deadline(group: Group, told: Told) -> Told:
+    text = f"suspended so that waiting burns nothing of activeDeadlineSeconds, resumed when all {group.minimum} fit; "
+    return Reason.GIVEN_BACK, told[1], text + told[2], told[3]
+
+
+def given_back(group: Group, told: Told) -> Told:
+    """A group whose owners we suspended, and what it waits for."""
+    owners = ", ".join(f"{o.kind} {o.name}" for o in group.suspended[:_MOST_REASONS])
+    text = f"{owners} suspended by ganggate until all {_count(group.minimum, 'pod')} fit: {told[2]}"
+    return Reason.GIVEN_BACK, told[1], text, told[3]
+
+
+def resumed(group: Group, why: str) -> Told:
+    owners = ", ".join(f"{o.kind} {o.name}" for o in group.suspended[:_MOST_REASONS])
+    return Reason.RESUMED, "", f"{owners} resumed: {why}", _members(group)
+
+
+def taken_over(group: Group, owners: list[str]) -> Told:
+    """Somebody else ended our suspension: no fight."""
+    text = f"{', '.join(owners)} resumed by somebody else: ganggate will not suspend it again"
+    return Reason.RESUMED, "foreign", text, _members(group)
+
+
+def deadlocked(cure: Cure, keeper: Group, told: Told) -> Told:
+    text = f"{told[2]}; holds part of quota {cure.quota}, which {_called(keeper)} needs first, "
+    text += f"and keeps it: {cure.stuck}"
+    return Reason.QUOTA_DEADLOCK, f"quota/{cure.quota}", text, told[3]
+
+
+def burning(told: Told, seconds_left: float) -> Told:
+    """A deadline that we cannot stop."""
+    text = f"{told[2]}; its activeDeadlineSeconds runs meanwhile, {max(0.0, seconds_left):.0f} s are left"
+    return told[0], told[1], text, told[3]
+
+
+def disagrees(quota: str, key: str, used: int, counted: int, seconds: float) -> tuple[Reason, str]:
+    resource = key.removeprefix("requests.").removeprefix("limits.")
+    a, b = quantity.text(used, resource), quantity.text(counted, resource)
+    text = f"quota {quota}: status.used of {key} is {a}, the pods that exist add up to {b}, for {seconds:.0f} s now"
+    return Reason.QUOTA_DISAGREES, text
+
+
+def never_binds(quota: str, key: str) -> tuple[Reason, str]:
+    right = f"requests.{key.removeprefix('limits.')}"
+    text = f"quota {quota}: {key} limits nothing, since of extended resources only requests are counted: use {right}"
+    return Reason.QUOTA_NEVER_BINDS, text
+
+
+def _called(group: Group) -> str:
+    return f"{group.identity.kind} {group.identity.name}"
 
 
 def capability(group: Group, short: CapabilityShort, pods: int) -> Told:

@@ -5,34 +5,34 @@ only its own groups wait. May know objects, quantities, membership and the model
 """
 
 import datetime as dt
-from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
 
 from policy import names
-from policy.rules import quantity, resources
-from policy.rules.membership.family import Family, Owner
+from policy.rules import quantity, refusal, resources
 from policy.rules.membership.identify import identify, named_queue
 from policy.rules.membership.identity import DisagreementError, Identity, ReservedNameError
 from policy.rules.model import (
     Lifted,
+    LimitRangeFacts,
     NamespaceFacts,
     NodeFacts,
-    OwnerFacts,
     PodFacts,
     PodGroupFacts,
     QueueFacts,
     QuotaFacts,
+    RefusalFacts,
     ScopeFact,
 )
 from policy.rules.objects import (
+    Event,
+    LimitRange,
     Namespace,
     Node,
     ObjectMeta,
     Pod,
     PodGroup,
-    PodTemplate,
     Quantities,
     Queue,
     ResourceQuota,
@@ -50,7 +50,7 @@ def epoch(stamp: str | None) -> float:
 
 def pod(item: Pod) -> PodFacts:
     meta, spec = item.metadata, item.spec
-    identity, queue, problem = _membership(item)
+    identity, queue, problem = membership(item)
     owner = meta.controller
     gates = tuple(g.name for g in spec.scheduling_gates)
     return PodFacts(
@@ -73,11 +73,11 @@ def pod(item: Pod) -> PodFacts:
         queue=queue,
         lifted=_lifted(meta),
         pin=single_node(item),
-        task_min=_task_min(meta),
+        task_min=task_min(meta),
     )
 
 
-def _membership(item: Pod) -> tuple[Identity | None, str, str]:
+def membership(item: Pod) -> tuple[Identity | None, str, str]:
     """Group, queue, and why neither can be told."""
     try:
         queue = named_queue(item)
@@ -99,15 +99,15 @@ def _gone_at(meta: ObjectMeta) -> float | None:
 
 
 def _index(meta: ObjectMeta) -> int:
-    found = _natural(meta.annotation(names.COMPLETION_INDEX) or meta.label(names.COMPLETION_INDEX))
+    found = natural(meta.annotation(names.COMPLETION_INDEX) or meta.label(names.COMPLETION_INDEX))
     return -1 if found is None else found
 
 
-def _task_min(meta: ObjectMeta) -> int:
-    return _natural(meta.label(names.COSCHEDULING_LITE_MIN)) or 0
+def task_min(meta: ObjectMeta) -> int:
+    return natural(meta.label(names.COSCHEDULING_LITE_MIN)) or 0
 
 
-def _natural(text: str | None) -> int | None:
+def natural(text: str | None) -> int | None:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
@@ -149,6 +149,7 @@ def namespace(item: Namespace) -> NamespaceFacts:
     return NamespaceFacts(
         name=item.metadata.name,
         policy=item.metadata.label(names.NAMESPACE_POLICY) or "",
+        report_deadlocks=item.metadata.annotation(names.ANNOTATION_DEADLOCK) == names.DEADLOCK_REPORT,
         queues=tuple(q for q in (part.strip() for part in listed.split(",")) if q),
         deleted=item.metadata.deletion_timestamp is not None,
     )
@@ -162,10 +163,27 @@ def quota(item: ResourceQuota) -> QuotaFacts:
     return QuotaFacts(
         namespace=item.metadata.namespace,
         name=item.metadata.name,
+        uid=item.metadata.uid,
         hard=_tolerant(status.hard),
         used=_tolerant(status.used),
         scopes=scopes,
     )
+
+
+def limit_range(item: LimitRange) -> LimitRangeFacts:
+    """Its defaults for containers; it has none for pods."""
+    default: Quantities = {}
+    request: Quantities = {}
+    for one in item.spec.limits:
+        if one.type == "Container":
+            default, request = {**default, **(one.default or {})}, {**request, **(one.default_request or {})}
+    return LimitRangeFacts(item.metadata.namespace, item.metadata.name, default, request)
+
+
+def refused(item: Event) -> RefusalFacts:
+    seen = item.series.last_observed_time if item.series else None
+    stamps = (seen, item.last_timestamp, item.event_time, item.metadata.creation_timestamp)
+    return refusal.read(item, next((epoch(stamp) for stamp in stamps if stamp), 0.0))
 
 
 def queue(item: Queue) -> QueueFacts:
@@ -200,49 +218,3 @@ def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
         ours=meta.label(names.LABEL_MANAGED) == names.MANAGER,
         problem=problem,
     )
-
-
-def owner(family: Family) -> Callable[[Owner], OwnerFacts]:
-    """The reader of one family's objects."""
-    return lambda item: _owner(family, item)
-
-
-def _owner(family: Family, item: Owner) -> OwnerFacts:
-    meta = item.metadata
-    member = _member(family.template(item), meta.namespace)
-    identity, queue_name, problem = _membership(member)
-    minimum, complaint = _min_member(meta)
-    return OwnerFacts(
-        kind=family.kind,
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        api_version=f"{family.group}/v1",
-        created=epoch(meta.creation_timestamp),
-        size=family.size(item),
-        shape=shape_of(member),
-        queue=queue_name,
-        min_member=minimum,
-        over=family.over(item) or meta.deletion_timestamp is not None,
-        held=family.held(item),
-        group=identity,
-        task_min=_task_min(member.metadata),
-        problem=problem or complaint,
-    )
-
-
-def _member(template: PodTemplate, namespace: str) -> Pod:
-    """The pod that the owner will make, as far as the template tells: controllers copy labels and annotations only."""
-    said = template.metadata
-    meta = ObjectMeta(namespace=namespace, labels=said.labels, annotations=said.annotations)
-    return resources.defaulted(Pod(metadata=meta, spec=template.spec))
-
-
-def _min_member(meta: ObjectMeta) -> tuple[int | None, str]:
-    text = meta.annotation(names.GROUP_MIN_MEMBER)
-    if text is None:
-        return None, ""
-    value = _natural(text)
-    if not value:
-        return None, f"annotation {names.GROUP_MIN_MEMBER} is {text!r}: it must be a whole number from 1"
-    return value, ""

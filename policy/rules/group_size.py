@@ -4,11 +4,12 @@ PodGroup, owner or labels say how many start together; a minimum is lowered only
 controller that still exists, so a name used again is a new group. May know the model and names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from policy import names
+from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.membership.identity import LITE, NATIVE, Identity
-from policy.rules.model import Absent, OwnerFacts, PodFacts, PodGroupFacts, Problem
+from policy.rules.model import OwnerFacts, PodFacts, PodGroupFacts, RefusalFacts, Shape, Snapshot
 
 
 def left(minimum: int, at_once: int | None, owners: Sequence[OwnerFacts], others: Sequence[PodFacts]) -> int:
@@ -57,15 +58,35 @@ def possible(owners: Sequence[OwnerFacts], live: Sequence[PodFacts]) -> int | No
     return sum(owner.size.possible for owner in owners)
 
 
-def absent(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], missing: int) -> tuple[Absent, ...]:
-    """The missing members, owner by owner, sized from a sibling of the same owner, else from its template."""
+def absent(
+    owners: Sequence[OwnerFacts], live: Sequence[PodFacts], missing: int, size: Callable[[OwnerFacts], Shape]
+) -> tuple[Absent, ...]:
+    """The missing members, owner by owner, sized from a sibling of the same owner, else as `size` says."""
     found: list[Absent] = []
     for owner in owners if missing > 0 else ():
         siblings = [p for p in live if p.owner == owner.uid]
         count = min(missing, max(0, owner.size.possible - len(siblings)))
         if count:
-            found.append(Absent(siblings[0].shape if siblings else owner.shape, count))
+            found.append(Absent(siblings[0].shape if siblings else size(owner), count))
             missing -= count
     if missing > 0 and live:
         found.append(Absent(live[0].shape, missing))
     return tuple(found)
+
+
+def phantoms(group: Group) -> list[PodFacts]:
+    """Stand-ins for the members that do not exist yet, to be placed like pods."""
+    found: list[PodFacts] = []
+    for absent in group.absent:
+        for _ in range(absent.count):
+            name = f"{group.key}/absent-{len(found)}"
+            found.append(PodFacts(name, group.identity.namespace, name, absent.shape))
+    return found
+
+
+def refusal(snapshot: Snapshot, group: Group) -> RefusalFacts | None:
+    """The last refused create of an owner whose pods are still missing; one that a later pod disproves is none."""
+    found = (snapshot.refusals.get(owner.uid) for owner in group.owners)
+    newest = max((m.created for m in group.members), default=0.0)
+    told = [one for one in found if one is not None and one.at > newest and not one.requested]
+    return max(told, key=lambda one: one.at, default=None)

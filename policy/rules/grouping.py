@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from policy import names
 from policy.rules import group_size, order
+from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
-from policy.rules.model import Absent, Group, NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Problem, Snapshot
+from policy.rules.model import NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Snapshot
+from policy.rules.template import Sizes
 
 GANG_POLICIES = frozenset({names.Policy.GANG, names.Policy.HYBRID})
 _VOLCANO_FIRST = (names.VOLCANO_API, names.COSCHEDULING_API, names.COSCHEDULING_OLD_API)
@@ -34,6 +36,7 @@ class _Index:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        self.sizes = Sizes(snapshot)
         self.podgroups: dict[tuple[str, str], list[PodGroupFacts]] = {}
         for podgroup in snapshot.podgroups:
             self.podgroups.setdefault((podgroup.namespace, podgroup.name), []).append(podgroup)
@@ -48,7 +51,8 @@ class _Index:
             if owner.group and not owner.over:
                 self.naming.setdefault(owner.group.key, []).append(owner)
             makes_any = owner.size.possible > 0 and not owner.over and not owner.held
-            if makes_any and managed(self.snapshot.namespaces.get(owner.namespace)):
+            in_gangs = makes_any and managed(self.snapshot.namespaces.get(owner.namespace))
+            if in_gangs or (owner.ours and not owner.over):  # whatever we suspended is ours to resume
                 identity = _identity_of_owner(owner)
                 self.identities.setdefault(identity.key, identity)
 
@@ -110,7 +114,7 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
     others = [p for p in pods if not p.live] if len(live) < len(pods) else []
     basis = _basis(index, identity, live)
     minimum = group_size.left(basis.minimum, basis.possible, basis.owners, others)
-    absent = group_size.absent(basis.owners, live, minimum - len(live))
+    absent = group_size.absent(basis.owners, live, minimum - len(live), index.sizes.of)
     leaving = [p for p in others if not p.over]
     return Group(
         identity,
@@ -128,6 +132,7 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
         absent=absent,
         podgroup=basis.podgroup,
         owner=basis.owners[0] if basis.owners else None,
+        owners=tuple(basis.owners),
         problem=basis.problem,
     )
 

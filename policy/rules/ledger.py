@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from policy.rules import namespace_quota, placement, pool, promise, queue_capacity
+from policy.rules import group_size, namespace_quota, placement, pool, promise, queue_capacity
+from policy.rules.conclusions import Group
 from policy.rules.grouping import managed
-from policy.rules.model import Group, PodFacts, QuotaFacts, Resources, Shape, Snapshot
+from policy.rules.model import PodFacts, QuotaFacts, Resources, Shape, Snapshot
 from policy.rules.resources import scale, total
 
 
@@ -86,11 +87,25 @@ class Ledger:
         """Charge the nodes for pods that are lifted without a place of their own."""
         placement.scatter(self.pool, pods)
 
-    def quota_shortage(self, group: Group) -> namespace_quota.QuotaStop | None:
-        """What stops the members that do not exist yet: the first of what waiting cannot help, else the first."""
+    def quota_stops(self, group: Group) -> list[namespace_quota.QuotaStop]:
+        """All that stops the members that do not exist yet, what waiting cannot help before the rest."""
         found = [stop for quota in self.quotas.get(group.identity.namespace, []) for stop in self._stops(group, quota)]
-        grave = (f for f in found if isinstance(f, namespace_quota.QuotaUnstated) or f.never)
-        return next(grave, found[0] if found else None)
+        return sorted(found, key=lambda f: not (isinstance(f, namespace_quota.QuotaUnstated) or f.never))
+
+    def quotas_held(self, group: Group) -> frozenset[str]:
+        """Names of the quotas that the group's members charge."""
+        shapes = {id(m.shape): m.shape for m in group.members}.values()
+        return frozenset(
+            quota.name
+            for quota in self.quotas.get(group.identity.namespace, [])
+            if any(namespace_quota.charges(quota, shape) for shape in shapes)
+        )
+
+    def reserve(self, group: Group) -> None:
+        """Keep queue and nodes for a group whose members are being made again, so that it need not give back twice."""
+        coming = group_size.phantoms(group)
+        self.charge_group(group, [*group.gated, *coming])
+        self.charge_anywhere([*group.gated, *coming])
 
     def _stops(self, group: Group, quota: QuotaFacts) -> Iterator[namespace_quota.QuotaStop]:
         promised = self.promised.get((quota.namespace, quota.name), {})

@@ -15,6 +15,7 @@ class State(StrEnum):
     NEW = "New"
     FORMING = "Forming"
     WAITING = "Waiting"
+    SUSPENDED = "Suspended"
     LIFTING = "Lifting"
     BINDING = "Binding"
     RUNNING = "Running"
@@ -27,6 +28,7 @@ class Seen(StrEnum):
 
     TOO_FEW = "fewer than minMember exist, none lifted"
     COMPLETE = "minMember exist, none lifted"
+    GIVEN_BACK = "its owners are suspended by us"
     PART_LIFTED = "some lifted, fewer than minMember"
     LIFTED = "minMember lifted, fewer bound"
     BOUND = "minMember bound"
@@ -49,6 +51,7 @@ def _start() -> dict[Seen, Step]:
     return {
         Seen.TOO_FEW: Step(State.FORMING, Reason.FORMING),
         Seen.COMPLETE: Step(State.WAITING),
+        Seen.GIVEN_BACK: Step(State.SUSPENDED),
         Seen.PART_LIFTED: Step(State.LIFTING, Reason.ADMITTED),
         Seen.LIFTED: Step(State.BINDING, Reason.LIFTED),
         Seen.BOUND: Step(State.RUNNING, Reason.RUNNING),
@@ -60,6 +63,7 @@ TABLE: Final[dict[State, dict[Seen, Step]]] = {
     State.NEW: _start(),
     State.FORMING: _start() | {Seen.TOO_FEW: Step(State.FORMING)},
     State.WAITING: _start(),
+    State.SUSPENDED: _start(),
     State.LIFTING: _start() | {Seen.PART_LIFTED: Step(State.LIFTING)},
     State.BINDING: _start() | {Seen.PART_LIFTED: Step(State.LIFTING), Seen.LIFTED: Step(State.BINDING)},
     State.RUNNING: _start()
@@ -73,8 +77,12 @@ TABLE: Final[dict[State, dict[Seen, Step]]] = {
 }
 
 
-def observe(*, need: int, present: int, lifted: int, bound: int, owner_makes_more: bool) -> Seen:
+def observe(
+    *, need: int, present: int, lifted: int, bound: int, owner_makes_more: bool, suspended: bool = False
+) -> Seen:
     """Name what the counts mean. `lifted` counts members without our gate, `bound` those on a node."""
+    if suspended and not lifted:
+        return Seen.GIVEN_BACK
     if not present and not owner_makes_more:
         return Seen.GONE
     if not lifted:

@@ -1,8 +1,8 @@
-"""What a decision is made from, and what it is: frozen, typed, and written to JSON and back without loss.
+"""What a decision is made from: frozen, typed, and written to JSON and back without loss.
 
 A Snapshot holds facts of the cluster at one moment, each made from one object when the watch delivered it
-(policy.rules.facts); it holds no conclusions. `Group` is the first conclusion (policy.rules.grouping), `Decision` the
-last (policy.rules.decide). Amounts are nano units, times are seconds since the epoch. May know names and identities.
+(policy.rules.facts); it holds no conclusions: those are in policy.rules.conclusions. Amounts are nano units, times are
+seconds since the epoch. May know names and identities.
 """
 
 from typing import Literal
@@ -10,7 +10,6 @@ from typing import Literal
 import msgspec
 
 from policy import names
-from policy.rules.lifecycle import Seen, State
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
@@ -50,6 +49,23 @@ class Lifted(Fact, frozen=True):
     at: float
     queue: str = ""  # charged for the pod as long as it lives
     room: Resources = {}  # there, of all members that start together: their successors ask for no more
+
+
+Why = Literal["deadlock", "deadline"]
+
+
+class Claim(Fact, frozen=True):
+    """Value of the annotation that stands beside a suspension of ours, and stays as its record."""
+
+    group: str  # key
+    why: Why
+    at: float
+    times: int = 0  # that this owner has given back to end a deadlock
+    tries: int = 0  # that it was suspended to save its deadline
+    requests: Resources = {}  # of one member, as it was seen: a suspended owner has none to ask
+    limits: Resources = {}
+    ended: float = 0.0  # when we resumed it, or found that somebody else had
+    foreign: bool = False  # somebody else did: it is theirs, for good
 
 
 class PodFacts(Fact, frozen=True):
@@ -104,6 +120,14 @@ class OwnerFacts(Fact, frozen=True):
     created: float
     size: Size
     shape: Shape  # of a member that does not exist yet, as far as the template tells
+    template: str = ""  # that member as JSON, for what the namespace's LimitRanges and the cluster add to it
+    version: str = ""  # resourceVersion
+    lever: tuple[str, ...] = ()  # path of the field that suspends it; () when it is not ours to pull
+    claim: Claim | None = None
+    ours: bool = False  # suspended, by us, and by nobody since
+    deadline: int | None = None  # seconds of its run, waiting included
+    started: float = 0.0  # when that clock began
+    woken: float = 0.0
     queue: str = ""
     min_member: int | None = None  # the owner's annotation
     over: bool = False
@@ -148,6 +172,27 @@ class QuotaFacts(Fact, frozen=True):
     used: Resources = {}
     scopes: tuple[ScopeFact, ...] = ()
     problem: str = ""
+    uid: str = ""
+
+
+class LimitRangeFacts(Fact, frozen=True):
+    """What a LimitRange adds to containers that state nothing."""
+
+    namespace: str
+    name: str
+    default: dict[str, str | int | float] = {}  # limits
+    default_request: dict[str, str | int | float] = {}
+
+
+class RefusalFacts(Fact, frozen=True):
+    """An owner's create of a pod that the API server refused, as its controller's event tells."""
+
+    owner: str  # uid
+    at: float
+    message: str
+    quota: str = ""
+    requested: Resources = {}  # per key of the quota that was exceeded, for one pod
+    unstated: bool = False  # no shortage: the quota demands amounts that the pod does not state
 
 
 class NamespaceFacts(Fact, frozen=True):
@@ -155,6 +200,7 @@ class NamespaceFacts(Fact, frozen=True):
     policy: str = ""
     queues: tuple[str, ...] = ()  # the namespace may use only these; the first is the default
     deleted: bool = False
+    report_deadlocks: bool = False  # and leave them
 
 
 class Snapshot(Fact, frozen=True):
@@ -168,119 +214,19 @@ class Snapshot(Fact, frozen=True):
     queues: dict[str, QueueFacts] = {}
     quotas: tuple[QuotaFacts, ...] = ()
     priority_classes: dict[str, int] = {}
+    default_priority_class: str = ""
+    limit_ranges: tuple[LimitRangeFacts, ...] = ()
+    overheads: dict[str, dict[str, str | int | float]] = {}  # by RuntimeClass
+    refusals: dict[str, RefusalFacts] = {}  # the last one, by owner uid
+    stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
 
 
 class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Settings of the deciding half; units in the names."""
 
+    give_back_after_seconds: float = 2.0  # of standstill: pods of one Job come in waves
+
     placement: bool = True
     pin: bool = True
     bind_timeout_seconds: float = 120.0
     max_waiting_groups_per_namespace: int = 1000
-
-
-class Absent(msgspec.Struct, frozen=True):
-    """Members of one role that do not exist yet."""
-
-    shape: Shape
-    count: int
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """What keeps a group from being judged at all."""
-
-    reason: names.Reason
-    message: str
-
-
-class Group(msgspec.Struct, frozen=True):
-    """Members that start together or not at all."""
-
-    identity: Identity
-    uid: str  # of the PodGroup or the owner; "" while neither exists
-    minimum: int
-    possible: int | None  # how many its owner makes at once; None when nobody says
-    source: str  # where the size stands
-    members: tuple[PodFacts, ...]  # live, in the order of release
-    leaving: int = 0  # terminating members
-    going: tuple[PodFacts, ...] = ()  # of them, those that were started: they keep their place until they are gone
-    succeeded: int = 0  # of those lifted together with live members
-    queue: str = names.DEFAULT_QUEUE
-    priority: int = 0
-    created: float = 0.0
-    absent: tuple[Absent, ...] = ()  # members that do not exist yet, up to the minimum
-    podgroup: PodGroupFacts | None = None
-    owner: OwnerFacts | None = None
-    problem: Problem | None = None
-
-    # Drawn once from the above: a pass asks thousands of groups for them again and again.
-    gated: tuple[PodFacts, ...] = ()
-    started: tuple[PodFacts, ...] = ()
-    bound: int = 0  # of those started
-    begun: bool = False  # a live member lacks our gate and carries the lift's annotation
-    need: int = 0  # that must run together: frozen by the lift once it has begun, less what will never come back
-
-    def __post_init__(self) -> None:
-        gated = [m for m in self.members if m.gated]
-        started = [m for m in self.members if not m.gated] if gated else self.members
-        frozen = [m.lifted.min for m in started if m.lifted]
-        derive = msgspec.structs.force_setattr
-        derive(self, "gated", tuple(gated))
-        derive(self, "started", tuple(started))
-        derive(self, "bound", len([m for m in started if m.node]))
-        derive(self, "begun", bool(frozen))
-        derive(self, "need", self._left(max(frozen)) if frozen else self.minimum)
-
-    def _left(self, frozen: int) -> int:
-        left = frozen - self.succeeded
-        return max(1, left if self.possible is None else min(left, self.possible))
-
-    @property
-    def key(self) -> str:
-        return self.identity.key
-
-    @property
-    def short(self) -> int:
-        """Members that a begun lift has still to let go, or to wait for."""
-        return max(0, self.need - len(self.started)) if self.begun else 0
-
-    @property
-    def owed(self) -> int:
-        """Of these, the ones whose room is promised: a terminating member's successor takes over its room, later."""
-        return max(0, self.short - len(self.going))
-
-    @property
-    def first(self) -> tuple[PodFacts, ...]:
-        """The gated members that start together; members that came round us count as started."""
-        return self.gated[: max(1, self.minimum - len(self.started))]
-
-    @property
-    def missing(self) -> int:
-        return max(0, self.minimum - len(self.members))
-
-
-Action = Literal["lift", "hold", "none"]
-
-
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The one answer for one group in one pass."""
-
-    group: str  # key
-    action: Action
-    state: State  # as seen in this pass alone
-    seen: Seen
-    reason: names.Reason
-    message: str
-    limiter: str = ""  # what is short: part of the event's key, so that a changed number alone is no new event
-    numbers: dict[str, int] = {}
-    position: int = 0  # among the waiting groups of its queue, from 1; 0 when it does not wait
-    places: dict[str, str] = {}  # uid of a member to lift -> node, "" where none is pinned
-    need: int = 0
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """All decisions of a pass, in the order in which they were taken, and the groups that they speak of."""
-
-    decisions: tuple[Decision, ...]
-    groups: dict[str, Group]
-    allocated: dict[str, Resources] = {}  # by queue, what is charged there after this pass, promises included

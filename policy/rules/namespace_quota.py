@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from policy.rules.model import Absent, PodFacts, QuotaFacts, Resources, ScopeFact, Shape
+from policy.rules.conclusions import Absent
+from policy.rules.model import PodFacts, QuotaFacts, Resources, ScopeFact, Shape
 from policy.rules.quantity import NANO
 
 _UNDER_BOTH_NAMES = ("cpu", "memory", "ephemeral-storage")
@@ -95,6 +96,35 @@ def _priority_in_scope(scope: ScopeFact, name: str) -> bool:
             return not name
         case _:
             return bool(name)
+
+
+def charges(quota: QuotaFacts, shape: Shape) -> bool:
+    """Whether a pod of this shape takes anything of the quota."""
+    return matches(quota, shape) and any(amount and key in quota.hard for key, amount in cost(shape).items())
+
+
+def idle_keys(quota: QuotaFacts) -> list[str]:
+    """Keys that never bind: of extended resources only requests are counted (evaluator/core/pods.go)."""
+    limits = (key for key in quota.hard if key.startswith("limits."))
+    return sorted(key for key in limits if key.removeprefix("limits.") not in _LIMITED)
+
+
+def disagreements(quota: QuotaFacts, count: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Keys of pods where status.used and our own count differ: (used, counted)."""
+    return {
+        key: (quota.used[key], count[key])
+        for key in sorted(quota.hard)
+        if is_of_pods(key) and key in quota.used and quota.used[key] != count.get(key, 0)
+    }
+
+
+def is_of_pods(key: str) -> bool:
+    """Whether pods alone charge this key; storage and counts of other objects are not ours to check."""
+    if key in ("pods", "count/pods"):
+        return True
+    name = key.removeprefix("requests.").removeprefix("limits.")
+    extended = "/" in name and key.startswith("requests.") and not key.startswith("count/")
+    return name in _UNDER_BOTH_NAMES or name.startswith("hugepages-") or extended
 
 
 def counted(quota: QuotaFacts, pods: Iterable[PodFacts], now: float) -> Resources:

@@ -51,6 +51,19 @@ class ObjectMeta(Wire, frozen=True):
         return next((o for o in self.owner_references if o.controller), None)
 
 
+class ManagedFields(Wire, frozen=True):
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=msgspec.Raw(b"{}"))
+
+
+class OwnerMeta(ObjectMeta, frozen=True):
+    """Of objects with a lever: who set what is the server's word, which no user can forge."""
+
+    managed_fields: tuple[ManagedFields, ...] = ()
+
+
 class SchedulingGate(Wire, frozen=True):
     name: str
 
@@ -269,6 +282,38 @@ class LimitRange(Wire, frozen=True):
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
+class RuntimeOverhead(Wire, frozen=True):
+    pod_fixed: Quantities | None = None
+
+
+class RuntimeClass(Wire, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    overhead: RuntimeOverhead | None = None
+
+
+class ObjectReference(Wire, frozen=True):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class EventSeries(Wire, frozen=True):
+    last_observed_time: str | None = None
+
+
+class Event(Wire, frozen=True):
+    """core/v1, as controllers write it about objects whose pods are refused."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: EventSeries | None = None
+
+
 class PodTemplate(Wire, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
@@ -289,6 +334,7 @@ class JobCondition(Wire, frozen=True):
 
 
 class JobStatus(Wire, frozen=True):
+    start_time: str | None = None
     active: int = 0
     succeeded: int = 0
     failed: int = 0
@@ -298,7 +344,7 @@ class JobStatus(Wire, frozen=True):
 
 
 class Job(Wire, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: OwnerMeta = OwnerMeta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 

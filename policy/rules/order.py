@@ -3,7 +3,8 @@
 Shares between queues come before these later; the key is one tuple so that they have a place. May know the model.
 """
 
-from policy.rules.model import Group, PodFacts
+from policy.rules.conclusions import Group
+from policy.rules.model import PodFacts
 
 _NO_INDEX = 1 << 30
 

@@ -8,7 +8,8 @@ lift, on the pods themselves. May know the model.
 import functools
 from collections.abc import Iterable
 
-from policy.rules.model import Group, PodFacts, Resources
+from policy.rules.conclusions import Group
+from policy.rules.model import PodFacts, Resources
 from policy.rules.resources import add, largest, scale, total
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from policy import names
-from policy.rules.model import Problem, QueueFacts, Resources
+from policy.rules.conclusions import Problem
+from policy.rules.model import QueueFacts, Resources
 
 _DEPTH = 32  # ancestors; deeper is taken for a cycle
 _ZERO_IS_UNLIMITED = ("cpu", "memory")

@@ -22,7 +22,7 @@ from deploy.local.settings import Settings
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-VICTIM_SETTINGS = "bindTimeoutSeconds: 5\nmaxWaitingGroupsPerNamespace: 5\n"
+VICTIM_SETTINGS = "bindTimeoutSeconds: 5\nmaxWaitingGroupsPerNamespace: 5\nquotaPatienceSeconds: 5\n"
 MakeCluster = Callable[..., Cluster]
 
 

@@ -97,6 +97,59 @@ def quota_short(world: World, space: str) -> Subject:
     return first_pod(world, space, count=2)
 
 
+def unstated(world: World, space: str) -> Subject:
+    must(world.admin.create(f"/api/v1/namespaces/{space}/resourcequotas", quota("sums", **{"limits.cpu": 8})))
+    return job(world, space, 2)
+
+
+def create_refused(world: World, space: str) -> Subject:
+    limit = {"type": "Pod", "max": {GPU: "0"}}
+    body = {"metadata": {"name": "small"}, "spec": {"limits": [limit]}}
+    must(world.admin.create(f"/api/v1/namespaces/{space}/limitranges", body))
+    return job(world, space, 2)
+
+
+def given_back(world: World, space: str) -> Subject:
+    limited(world, space, 6)
+    running(world, space, 4, "before")
+    body = breaking.job("train", space, 4)
+    body["spec"]["activeDeadlineSeconds"] = 600
+    must(world.admin.create(jobs(space), body))
+    return Subject("job", "train")
+
+
+def resumed(world: World, space: str) -> Subject:
+    subject = given_back(world, space)
+    wait_until(lambda: must(world.admin("GET", jobs(space, "train")))["spec"].get("suspend"), what="suspended")
+    path = f"/api/v1/namespaces/{space}/resourcequotas/gpus"
+    must(world.admin.patch(path, {"spec": {"hard": {f"requests.{GPU}": 8}}}, MERGE))
+    return subject
+
+
+def deadlocked(world: World, space: str) -> Subject:
+    limited(world, space, 4)
+    group(world, space, 2, 3, name="a")
+    return group(world, space, 2, 3)
+
+
+def idle_quota(world: World, space: str) -> Subject:
+    body = quota("idle", **{f"limits.{GPU}": 8})
+    must(world.admin.create(f"/api/v1/namespaces/{space}/resourcequotas", body))
+    return Subject("resourcequota", "idle")
+
+
+def disagreeing(world: World, space: str) -> Subject:
+    """With the controllers standing still: the charge of a pod stays when the pod goes."""
+    limited(world, space, 4)
+    group(world, space, 1, 2)
+    path = f"/api/v1/namespaces/{space}/resourcequotas/gpus"
+    key = f"requests.{GPU}"
+    wait_until(lambda: must(world.admin("GET", path))["status"]["used"].get(key) == "1", what="the charge")
+    world.cluster.processes["kube-controller-manager"].pause()
+    must(world.admin("DELETE", pods(space, "train-0"), {"gracePeriodSeconds": 0}))
+    return Subject("resourcequota", "gpus")
+
+
 def capability_short(world: World, space: str) -> Subject:
     line(world, space, capability={GPU: 4})
     group(world, space, 3, name="before", queue=space)

@@ -63,6 +63,34 @@ CALM = (
         provoking.never_fits,
     ),
     Case(
+        Reason.REQUESTS_MISSING,
+        r"quota sums demands that every container states limits.cpu; the pods do not, so waiting won't help",
+        provoking.unstated,
+    ),
+    Case(
+        Reason.CREATE_REFUSED,
+        r"0 of 2 created; the API server refuses the rest: Error creating: pods \S+ is forbidden: maximum nvidia.com/gpu .*",
+        provoking.create_refused,
+    ),
+    Case(
+        Reason.GIVEN_BACK,
+        r"suspended so that waiting burns nothing of activeDeadlineSeconds, resumed when all 4 fit; 2 of 4 created; .*",
+        provoking.given_back,
+    ),
+    Case(Reason.RESUMED, r"Job train resumed: all 4 pods fit now", provoking.resumed),
+    Case(
+        Reason.QUOTA_DEADLOCK,
+        r"2 of 3 created; .*; holds part of quota gpus, which PodGroup a needs first, and keeps it: pod train-0 has no "
+        r"owner that would make it again",
+        provoking.deadlocked,
+    ),
+    Case(
+        Reason.QUOTA_NEVER_BINDS,
+        r"quota idle: limits.nvidia.com/gpu limits nothing, since of extended resources only requests are counted: "
+        r"use requests.nvidia.com/gpu",
+        provoking.idle_quota,
+    ),
+    Case(
         Reason.PODGROUP_MISSING,
         r"PodGroup 'train' \(named by annotation \S+\) does not exist in namespace '\S+'",
         provoking.podgroup_missing,
@@ -109,6 +137,12 @@ BROKEN = (
         r"2 of 2 pods lifted, 0 bound after \d+ s: see their FailedScheduling events",
         provoking.started("pod"),
         provoking.without_scheduler,
+    ),
+    Case(
+        Reason.QUOTA_DISAGREES,
+        r"quota gpus: status.used of requests.nvidia.com/gpu is 1, the pods that exist add up to 0, for \d+ s now",
+        provoking.disagreeing,
+        provoking.without_collector,
     ),
     Case(
         Reason.OWNER_GONE,

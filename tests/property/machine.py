@@ -17,14 +17,12 @@ from policy.rules import lifecycle
 from policy.rules.decide import decide
 from policy.rules.lift_plan import LiftPatch, plan
 from policy.rules.membership.identity import Identity
+from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.model import (
     Config,
-    Decision,
-    Group,
     Lifted,
     NamespaceFacts,
     NodeFacts,
-    Outcome,
     PodFacts,
     PodGroupFacts,
     QueueFacts,

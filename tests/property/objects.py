@@ -16,7 +16,8 @@ _WORDS = [
     "2026-01-01T00:00:00Z", "yesterday", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "1-3,7", "3-1,-,x",
     names.GATE, names.VOLCANO_PODGROUP, names.COSCHEDULING_LITE_NAME, names.COSCHEDULING_LITE_MIN, names.GROUP_NAME,
     names.QUEUE_NAME, names.QUEUE_NAME_LONG, names.ANNOTATION_LIFTED, names.ANNOTATION_QUEUES, names.GROUP_MIN_MEMBER,
-    names.COMPLETION_INDEX, names.HOSTNAME_LABEL, '{"min":8,"at":1.5}', '{"min":-8,"at":1}', "{", "Terminating",
+    names.COMPLETION_INDEX, names.HOSTNAME_LABEL, names.ANNOTATION_GIVEN_BACK, names.ANNOTATION_WOKEN, names.FIELD_MANAGER,
+    '{"group":"g","why":"deadlock","at":1}', "reason", "FailedCreate", '{"min":8,"at":1.5}', '{"min":-8,"at":1}', "{", "Terminating",
 ]
 # fmt: on
 WORDS = st.sampled_from(_WORDS) | st.text(max_size=6)
@@ -42,6 +43,7 @@ def json_of(kind: object) -> st.SearchStrategy[object]:
         bool: st.booleans(),
         type(None): st.none(),
         typing.Any: WORDS | st.none(),
+        msgspec.Raw: st.dictionaries(WORDS, WORDS, max_size=2) | st.just({"f:spec": {"f:suspend": {}}}),
     }[kind]
 
 

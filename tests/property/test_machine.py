@@ -12,7 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from policy.rules import decide as deciding
 from policy.rules import grouping, ledger, lift_plan, placement, pool
-from policy.rules.model import Group, Outcome, PodFacts
+from policy.rules.conclusions import Group, Outcome
+from policy.rules.model import PodFacts
 from tests.property import machine
 from tests.property.machine import Crowded, Machine
 

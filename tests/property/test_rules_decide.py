@@ -51,6 +51,8 @@ def shuffled(snapshot, order):
     def mixed(value):
         if isinstance(value, tuple):
             return tuple(order.sample(value, len(value)))
+        if isinstance(value, str):
+            return value
         return dict(order.sample(list(value.items()), len(value)))
 
     return Snapshot(**{f: mixed(getattr(snapshot, f)) for f in Snapshot.__struct_fields__})

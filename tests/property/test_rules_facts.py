@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policy.rules import facts, objects
+from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
 from policy.rules.model import Fact
 from tests.property.objects import json_of
@@ -17,7 +17,7 @@ READERS = {
     "quota": (objects.ResourceQuota, facts.quota),
     "queue": (objects.Queue, facts.queue),
     "podgroup": (objects.PodGroup, lambda item: facts.podgroup(item, "scheduling.example.com")),
-    "job": (objects.Job, facts.owner(families.of_kind("Job"))),
+    "job": (objects.Job, owner_facts.owner(families.of_kind("Job"))),
 }
 
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.rules import queue_capacity
-from policy.rules.model import Absent, PodFacts, QueueFacts, QuotaFacts, ScopeFact, Shape
+from policy.rules.conclusions import Absent
+from policy.rules.model import PodFacts, QueueFacts, QuotaFacts, ScopeFact, Shape
 from policy.rules.namespace_quota import QuotaShort, counted, shortages
 from policy.rules.quantity import NANO
 

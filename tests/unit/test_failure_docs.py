@@ -16,7 +16,13 @@ ROOT = Path(__file__).parents[2]
 MATRIX, REASONS, TROUBLE = (ROOT / "docs" / f"{name}.md" for name in ("failure-matrix", "reasons", "troubleshooting"))
 TEST = re.compile(r"`(test_\w+(?:\[[^]]*\])?)`")
 # NeverFits is what several questions answer; a group can be invalid in its PodGroup, its labels or its owner.
-SEVERAL = {names.Reason.NEVER_FITS, names.Reason.PODGROUP_INVALID}
+SEVERAL = {
+    names.Reason.NEVER_FITS,
+    names.Reason.PODGROUP_INVALID,
+    names.Reason.REQUESTS_MISSING,
+    names.Reason.GIVEN_BACK,
+    names.Reason.RESUMED,
+}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +128,7 @@ def test_every_reason_is_provoked_on_a_live_cluster_once():
 
 def test_every_reason_that_holds_a_group_leads_to_a_symptom():
     text = TROUBLE.read_text()
-    quiet = {"GangAdmitted", "GangLifted", "GangRunning", "GangFinished", "GateReleased"}
+    quiet = {"GangAdmitted", "GangLifted", "GangRunning", "GangFinished", "GateReleased", "GangResumed"}
     assert [r for r in names.Reason if str(r) not in quiet and f"`{r}`" not in text] == []
 
 

@@ -8,7 +8,8 @@ import pytest
 from policy import names
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.podgroups import REMAKE_SECONDS, REPEAT_SECONDS, PodGroups
-from policy.rules.decide import decide, finished
+from policy.rules.decide import decide
+from policy.rules.verdict import finished
 from policy.rules.model import Config
 from tests.unit.rules_facts import NOW, job, lifted, nodes, podgroup, pods, snapshot
 from tests.virtual_clock import VirtualClock

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from policy.names import Reason
-from policy.rules.decide import decide, finished
+from policy.rules.decide import decide
+from policy.rules.verdict import finished
 from policy.rules.grouping import groups_of
 from policy.rules.lifecycle import State
 from policy.rules.membership.identity import PODGROUP, Identity
@@ -139,12 +140,12 @@ def test_what_waiting_cannot_help_is_told_before_what_it_can():
     assert decided(jobs=[job("j", 8)], quotas=quotas).limiter == "quota/b/requests.nvidia.com/gpu"
 
 
-def test_never_fits_since_the_quota_demands_a_statement():
+def test_requests_missing_since_the_quota_demands_a_statement():
     silent = Shape(unstated=("requests.memory",))
     found = decided(jobs=[job("j", 8, like=silent)], quotas=[quota("q", memory="1Gi")])
     assert told(found) == (
         "hold",
-        Reason.NEVER_FITS,
+        Reason.REQUESTS_MISSING,
         "quota q demands that every container states memory; the pods do not, so waiting won't help",
     )
     assert found.limiter == "quota/q/memory"

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from policy import names
-from policy.rules import facts, objects
+from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import LITE, PODGROUP, Identity
@@ -28,7 +28,7 @@ def job(spec=None, template=None, status=None, **metadata):
         "spec": {"parallelism": 8, "template": template or {}} | (spec or {}),
         "status": status or {},
     }
-    return facts.owner(families.of_kind("Job"))(msgspec.convert(body, objects.Job))
+    return owner_facts.owner(families.of_kind("Job"))(msgspec.convert(body, objects.Job))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from policy import names
 from policy.names import Reason
 from policy.rules.grouping import groups_of, managed, own_podgroup
 from policy.rules.membership.identity import LITE, NATIVE, PODGROUP, Identity
-from policy.rules.model import Absent, NamespaceFacts, Problem
+from policy.rules.conclusions import Absent, Problem
+from policy.rules.model import NamespaceFacts
 from tests.unit.rules_facts import NS, gang, job, lifted, pod, podgroup, pods, shape, snapshot
 
 

@@ -12,6 +12,7 @@ EXPECTED = {
     State.NEW: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.LIFTING, Reason.ADMITTED),
         Seen.LIFTED: (State.BINDING, Reason.LIFTED),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -20,6 +21,7 @@ EXPECTED = {
     State.FORMING: {
         Seen.TOO_FEW: (State.FORMING, None),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.LIFTING, Reason.ADMITTED),
         Seen.LIFTED: (State.BINDING, Reason.LIFTED),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -28,6 +30,16 @@ EXPECTED = {
     State.WAITING: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
+        Seen.PART_LIFTED: (State.LIFTING, Reason.ADMITTED),
+        Seen.LIFTED: (State.BINDING, Reason.LIFTED),
+        Seen.BOUND: (State.RUNNING, Reason.RUNNING),
+        Seen.GONE: (State.FINISHED, Reason.FINISHED),
+    },
+    State.SUSPENDED: {
+        Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
+        Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.LIFTING, Reason.ADMITTED),
         Seen.LIFTED: (State.BINDING, Reason.LIFTED),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -36,6 +48,7 @@ EXPECTED = {
     State.LIFTING: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.LIFTING, None),
         Seen.LIFTED: (State.BINDING, Reason.LIFTED),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -44,6 +57,7 @@ EXPECTED = {
     State.BINDING: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.LIFTING, None),
         Seen.LIFTED: (State.BINDING, None),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -52,6 +66,7 @@ EXPECTED = {
     State.RUNNING: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.DEGRADED, None),
         Seen.LIFTED: (State.DEGRADED, None),
         Seen.BOUND: (State.RUNNING, None),
@@ -60,6 +75,7 @@ EXPECTED = {
     State.DEGRADED: {
         Seen.TOO_FEW: (State.FORMING, Reason.FORMING),
         Seen.COMPLETE: (State.WAITING, None),
+        Seen.GIVEN_BACK: (State.SUSPENDED, None),
         Seen.PART_LIFTED: (State.DEGRADED, None),
         Seen.LIFTED: (State.DEGRADED, None),
         Seen.BOUND: (State.RUNNING, Reason.RUNNING),
@@ -68,6 +84,7 @@ EXPECTED = {
     State.FINISHED: {
         Seen.TOO_FEW: None,
         Seen.COMPLETE: None,
+        Seen.GIVEN_BACK: None,
         Seen.PART_LIFTED: None,
         Seen.LIFTED: None,
         Seen.BOUND: None,

@@ -10,7 +10,8 @@ from policy.rules.decide import decide
 from policy.rules.facts import pod as pod_facts
 from policy.rules.lift_plan import LiftPatch, Report, pinned_terms, plan, podgroup_name
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
-from policy.rules.model import Config, Group, Lifted
+from policy.rules.conclusions import Group
+from policy.rules.model import Config, Lifted
 from policy.rules.objects import NodeSelectorTerm, Pod, SelectorRequirement
 from tests.unit.rules_facts import NOW, NS, job, nodes, pod, podgroup, pods, queue, shape, snapshot
 

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from policy.rules.model import Absent, ScopeFact, Shape
+from policy.rules.conclusions import Absent
+from policy.rules.model import ScopeFact, Shape
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, cost, counted, matches, shortages, still_charged
 from policy.rules.quantity import NANO
 from tests.unit.rules_facts import GPU, NOW, amounts, pod, quota, shape

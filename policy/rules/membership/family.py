@@ -22,6 +22,16 @@ class Size(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
+class Lever:
+    """How members are given back: the owner is told to make none, deletes those it has, and counts no failure."""
+
+    path: tuple[str, ...]  # of the field that is true while the owner is suspended
+    free: Callable[[Owner], bool]  # nobody above this owner, and nobody else, decides about that field
+    deadline: Callable[[Owner], int | None]  # seconds that its run may take, waiting included unless suspended
+    started: Callable[[Owner], str | None]  # when that clock began
+
+
+@dataclass(frozen=True)
 class Family:
     """One kind of owner. `size`, `template` and `over` are asked only where `makes_groups`."""
 
@@ -32,3 +42,4 @@ class Family:
     template: Callable[[Owner], PodTemplate]
     over: Callable[[Owner], bool]  # finished: it will make no pod any more
     held: Callable[[Owner], bool]  # suspended: it makes none now
+    lever: Lever | None = None

@@ -4,7 +4,8 @@ Size: min(parallelism, completions still to come). Indexes that succeeded or fai
 (https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index). May know objects.
 """
 
-from policy.rules.membership.family import Family, Owner, Size
+from policy import names
+from policy.rules.membership.family import Family, Lever, Owner, Size
 from policy.rules.objects import Job, PodTemplate
 
 _LONGEST_INDEX = 10  # digits; completions are 32-bit numbers
@@ -61,4 +62,21 @@ def _job(owner: Owner) -> Job:
     return owner
 
 
-FAMILY = Family("batch", "Job", makes_groups=True, size=size, template=template, over=over, held=held)
+def free(owner: Owner) -> bool:
+    """A CronJob never looks at spec.suspend of its Jobs; other controllers would set it back, and Kueue owns it."""
+    meta = owner.metadata
+    above = meta.controller
+    kueue = any(meta.label(key) is not None for key in (names.KUEUE_QUEUE_NAME, names.KUEUE_MANAGED))
+    return not kueue and (above is None or (above.kind == "CronJob" and above.api_version.startswith("batch/")))
+
+
+def deadline(owner: Owner) -> int | None:
+    return _job(owner).spec.active_deadline_seconds
+
+
+def started(owner: Owner) -> str | None:
+    return _job(owner).status.start_time
+
+
+LEVER = Lever(("spec", "suspend"), free, deadline, started)
+FAMILY = Family("batch", "Job", makes_groups=True, size=size, template=template, over=over, held=held, lever=LEVER)

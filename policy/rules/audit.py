@@ -1,0 +1,37 @@
+"""Quotas checked against the pods that exist: where the two witnesses differ, and keys that limit nothing.
+
+The witness of the gatekeeper asks here; decide asks policy.rules.namespace_quota itself. May know the model.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from policy.rules import namespace_quota
+from policy.rules.grouping import managed
+from policy.rules.model import PodFacts, QuotaFacts, Snapshot
+
+idle_keys = namespace_quota.idle_keys
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One key of one quota, in nano units."""
+
+    quota: QuotaFacts
+    key: str
+    used: int
+    counted: int
+
+
+def differences(snapshot: Snapshot, now: float) -> Iterator[Difference]:
+    """In namespaces whose pods we gate; others are nobody's business here."""
+    quotas = [q for q in snapshot.quotas if managed(snapshot.namespaces.get(q.namespace))]
+    spaces = {quota.namespace for quota in quotas}
+    pods: dict[str, list[PodFacts]] = {}
+    for pod in snapshot.pods:
+        if pod.namespace in spaces:
+            pods.setdefault(pod.namespace, []).append(pod)
+    for quota in quotas:
+        count = namespace_quota.counted(quota, pods.get(quota.namespace, []), now)
+        for key, (used, counted) in namespace_quota.disagreements(quota, count).items():
+            yield Difference(quota, key, used, counted)

@@ -1,0 +1,39 @@
+"""What a controller's FailedCreate event tells: the API server refused a pod, by which quota, and how much it asked.
+
+The sentences are those of k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go: `exceeded quota: Q,
+requested: k=v, used: k=v, limited: k=v` and `failed quota: Q: must specify k for: container`. Anything else is told as
+it stands. May know objects, quantities and the model.
+"""
+
+import re
+from typing import Final
+
+from policy.rules import quantity
+from policy.rules.model import RefusalFacts, Resources
+from policy.rules.objects import Event
+
+_EXCEEDED: Final = re.compile(r"exceeded quota: (?P<quota>[^,\s]+), requested: (?P<asked>.*?), used: ")
+_UNSTATED: Final = re.compile(r"failed quota: (?P<quota>[^:\s]+): must specify ")
+_LONGEST: Final = 300  # characters of a message that is told on
+
+
+def read(event: Event, at: float) -> RefusalFacts:
+    """Raises nothing: what cannot be understood is kept as a sentence."""
+    owner, message = event.involved_object.uid, event.message[:_LONGEST]
+    if found := _EXCEEDED.search(event.message):
+        return RefusalFacts(owner, at, message, found["quota"], _amounts(found["asked"]))
+    if found := _UNSTATED.search(event.message):
+        return RefusalFacts(owner, at, message, found["quota"], unstated=True)
+    return RefusalFacts(owner, at, message)
+
+
+def _amounts(text: str) -> Resources:
+    amounts: Resources = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        try:
+            if equals:
+                amounts[key.strip()] = quantity.parse(value.strip())
+        except quantity.QuantityError:
+            continue
+    return amounts

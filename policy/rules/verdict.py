@@ -1,0 +1,73 @@
+"""How an answer about a group is put into a Decision, and the decisions of a pass into an order that people see.
+
+May know the model, explain and the lifecycle; decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from policy import names
+from policy.rules import explain, lifecycle
+from policy.rules.conclusions import Action, Decision, Group
+from policy.rules.explain import Told
+from policy.rules.model import PodFacts
+
+_HOPELESS = frozenset({names.Reason.NEVER_FITS, names.Reason.REQUESTS_MISSING})  # waiting does not help
+
+
+def finished(group: Group) -> Decision:
+    """What is left to say of a group that had started, once no later snapshot shows anything of it."""
+    reason, limiter, message, numbers = explain.finished(group)
+    seen = lifecycle.Seen.GONE
+    state = lifecycle.advance(lifecycle.State.NEW, seen).to
+    return Decision(group.key, "none", state, seen, reason, message, limiter, numbers)
+
+
+def unverifiable(members: Sequence[PodFacts]) -> tuple[str, ...]:
+    """By name, what no snapshot can tell about where these pods may run."""
+    return tuple(sorted({what for m in members for what in m.shape.unverifiable}))
+
+
+def _lifted(group: Group) -> int:
+    """Members without our gate; those that came round it are no beginning while others still wait behind it."""
+    return len(group.started) if group.begun or not group.gated else 0
+
+
+def of(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:
+    reason, limiter, message, numbers = told
+    seen = lifecycle.observe(
+        need=group.need,
+        present=len(group.members),
+        lifted=_lifted(group),
+        bound=group.bound,
+        owner_makes_more=True,
+        suspended=bool(group.suspended),
+    )
+    return Decision(
+        group=group.key,
+        action=action,
+        state=lifecycle.advance(lifecycle.State.NEW, seen).to,
+        seen=seen,
+        reason=reason,
+        message=message,
+        limiter=limiter,
+        numbers=numbers,
+        places=places or {},
+        need=group.need,
+    )
+
+
+def positioned(decisions: list[Decision], groups: dict[str, Group]) -> list[Decision]:
+    """Number the waiting groups of each queue, and say so where there is more than one."""
+    counters: Counter[str] = Counter()
+    numbered: list[Decision] = []
+    for decision in decisions:
+        if decision.action == "hold" and decision.reason not in _HOPELESS:
+            queue = groups[decision.group].queue
+            counters[queue] += 1
+            numbered.append(msgspec.structs.replace(decision, position=counters[queue]))
+        else:
+            numbered.append(decision)
+    return numbered

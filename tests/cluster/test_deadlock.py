@@ -1,0 +1,171 @@
+"""Quota deadlocks end: groups that hold parts of one quota run one after the other, and nobody fights over a lever."""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from policy import names
+from tests.cluster import quotas
+from tests.cluster.conftest import holds_for, namespace_in, wait_until
+from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, quota, suspended, training
+from tests.cluster.test_crash import crash
+
+ROUNDS = int(os.environ.get("GANGGATE_DEADLOCKS", "5"))
+FROZEN_SECONDS = float(os.environ.get("GANGGATE_FROZEN", "15"))  # the full count: 300
+GANGS = 20
+
+
+@pytest.fixture(scope="module")
+def arena(make_cluster):
+    made = make_cluster(nodes=4, gpus=8)
+    yield made
+    made.down()
+
+
+def submit(kubectl, objects, *, shuffle):
+    """PodGroups first, then the Jobs one by one in a random order: their controllers' creates interleave."""
+    kubectl.create([o for o in objects if o["kind"] != "Job"], validate=False)
+    found = [o for o in objects if o["kind"] == "Job"]
+    shuffle.shuffle(found)
+    threads = [threading.Thread(target=kubectl.create, args=([o],), kwargs={"validate": False}) for o in found]
+    for thread in threads:
+        thread.start()
+        shuffle.random() < 0.5 and thread.join()
+    for thread in threads:
+        thread.join()
+
+
+def all_complete(kubectl, space):
+    found = jobs(kubectl, space)
+    assert not [name for name, one in found.items() if failed(one)]
+    return bool(found) and all(complete(one) for one in found.values())
+
+
+def give_backs(kubectl, space):
+    return {name: (claim(one) or {}).get("times", 0) for name, one in jobs(kubectl, space).items()}
+
+
+def stalled(kubectl, space):
+    """Both hold a part, neither is whole: the recipe without a cure."""
+    pods = kubectl.json("get", "pods", "-n", space)["items"]
+    return len(pods) == 5 and len({p["metadata"]["annotations"][names.VOLCANO_GROUP_NAME] for p in pods}) == 2
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_two_trainings_in_a_quota_for_one_finish_in_turn(arena, round_):
+    kubectl, shuffle = arena.kubectl, random.Random(round_)
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=shuffle)
+        started = time.monotonic()
+        wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
+        times = give_backs(kubectl, space)
+        assert max(times.values()) <= 1, times
+        print(f"round {round_}: {time.monotonic() - started:.1f} s, gave back {times}")
+    assert all(one["spec"]["backoffLimit"] == 0 for one in training(space, "a") if one["kind"] == "Job")
+
+
+def test_twenty_gangs_of_mixed_sizes_in_a_quota_for_one_and_a_half(arena):
+    kubectl, shuffle = arena.kubectl, random.Random(7)
+    sizes = [shuffle.choice((1, 2, 3, 5, 8)) for _ in range(GANGS)]
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "12"})])
+        template = quotas.member(run="1s")
+        submit(kubectl, [job(space, f"g{i}", n, template=template) for i, n in enumerate(sizes)], shuffle=shuffle)
+        started = time.monotonic()
+        wait_until(lambda: all_complete(kubectl, space), timeout=240, what=f"{GANGS} gangs complete")
+        times = give_backs(kubectl, space)
+        print(
+            f"{GANGS} gangs: {time.monotonic() - started:.1f} s, {sum(times.values())} give-backs, {max(times.values())} at most"
+        )
+        assert max(times.values()) <= 3
+
+
+def test_a_namespace_may_ask_for_reports_only(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang", **{names.ANNOTATION_DEADLOCK: "report"}) as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        deadlock(kubectl, space)
+        wait_until(lambda: "QuotaDeadlock" in events(kubectl, space), timeout=30, what="QuotaDeadlock said")
+        holds_for(lambda: not suspended(kubectl, space), 5, "nothing is suspended")
+
+
+def deadlock(kubectl, space):
+    """Two gangs of four, both half made: each Job's first two pods come before the other's last."""
+    template = quotas.member(run="1s")
+    kubectl.create([job(space, n, 4, template=template, suspend=True) for n in ("a", "b")], validate=False)
+    for name, parallelism in (("a", 2), ("b", 3)):
+        patch = f'{{"spec":{{"parallelism":{parallelism},"suspend":false}}}}'
+        kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", patch)
+        wait_until(lambda n=name, p=parallelism: jobs(kubectl, space)[n]["status"].get("active") == p, timeout=20)
+    for name in ("a", "b"):
+        kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", '{"spec":{"parallelism":4}}')
+
+
+def events(kubectl, space):
+    return {e["reason"]: e["message"] for e in kubectl.json("get", "events", "-n", space)["items"]}
+
+
+def test_a_client_that_reverts_the_suspension_is_not_fought(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(1))
+        given = wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
+        for name in given:
+            kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        wait_until(lambda: "somebody else" in events(kubectl, space).get("GangResumed", ""), timeout=20)
+        foreign = {n: claim(one) for n, one in jobs(kubectl, space).items()}
+        assert any(c and c["foreign"] for c in foreign.values()), foreign
+        wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
+        assert max(give_backs(kubectl, space).values()) == 1
+
+
+def test_a_suspension_by_somebody_else_stays(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"}), job(space, "j", 2, suspend=True)], validate=False)
+        forged = '{"group":"x","why":"deadlock","at":1}'
+        kubectl("annotate", "job", "j", "-n", space, f"{names.ANNOTATION_GIVEN_BACK}={forged}")
+        holds_for(lambda: suspended(kubectl, space) == ["j"], 8, "it is not ours to resume")
+
+
+def test_the_controller_manager_stands_still_in_the_middle_of_a_cure(arena):
+    kubectl, manager = arena.kubectl, arena.processes["kube-controller-manager"]
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(2))
+        wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
+        manager.pause()
+        try:
+            before = suspended(kubectl, space)
+            holds_for(lambda: set(before) <= set(suspended(kubectl, space)), FROZEN_SECONDS, "no lever moves back")
+            times = give_backs(kubectl, space)
+        finally:
+            manager.resume()
+        assert max(times.values()) == 1, times
+        wait_until(lambda: all_complete(kubectl, space), timeout=120, what="both trainings complete")
+        assert max(give_backs(kubectl, space).values()) <= 2
+
+
+@pytest.mark.parametrize("where", [f"lever-{m}-{n}" for n in range(1, 7) for m in ("before", "after")])
+def test_a_cure_is_finished_after_a_crash(arena, where):
+    """Three writes suspend the second training, three resume it."""
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        crash(arena, where)
+        doomed = arena.processes["gatekeeper"]
+        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(3))
+        wait_until(lambda: not doomed.alive or all_complete(kubectl, space), timeout=60, what="the gatekeeper's death")
+        if not doomed.alive:
+            arena.start_gatekeeper()
+        wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
+        assert not suspended(kubectl, space)
+    if doomed.alive:
+        doomed.stop()
+        arena.start_gatekeeper()
+    assert doomed.alive is False

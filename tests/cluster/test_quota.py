@@ -1,0 +1,174 @@
+"""Quota truth on a live cluster: deadlines that do not burn, owners that are woken, quotas that change and mix."""
+
+import datetime as dt
+import os
+import time
+
+import pytest
+
+from policy import names
+from tests.cluster import quotas
+from tests.cluster.conftest import holds_for, namespace_in, wait_until
+from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, quota, suspended
+from tests.cluster.test_deadlock import events
+
+DEADLINE = int(os.environ.get("GANGGATE_DEADLINE", "15"))  # seconds; the full count: 60, waiting 300
+WAIT_SECONDS = float(os.environ.get("GANGGATE_DEADLINE_WAIT", "25"))
+BACKOFF_SECONDS = float(os.environ.get("GANGGATE_BACKOFF", "20"))  # the full count: 300
+
+
+@pytest.fixture(scope="module")
+def arena(make_cluster):
+    made = make_cluster(nodes=4, gpus=8)
+    yield made
+    made.down()
+
+
+def pods(kubectl, space):
+    return kubectl.json("get", "pods", "-n", space)["items"]
+
+
+def bound(kubectl, space, owner):
+    mine = [p for p in pods(kubectl, space) if p["metadata"]["labels"].get(names.JOB_NAME_LABEL) == owner]
+    return sum(1 for p in mine if p["spec"].get("nodeName"))
+
+
+def raise_quota(kubectl, space, amount, name="quota"):
+    patch = f'{{"spec":{{"hard":{{"{GPU_KEY}":"{amount}"}}}}}}'
+    kubectl("patch", "resourcequota", name, "-n", space, "--type=merge", "-p", patch)
+
+
+def seconds(stamp):
+    return dt.datetime.fromisoformat(stamp).timestamp()
+
+
+def test_waiting_burns_no_deadline(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "3"})])
+        template = quotas.member(run=f"{DEADLINE - 5}s")
+        kubectl.create([job(space, "j", 4, template=template, activeDeadlineSeconds=DEADLINE)], validate=False)
+        wait_until(lambda: suspended(kubectl, space) == ["j"], timeout=15, what="the Job suspended")
+        assert claim(jobs(kubectl, space)["j"])["why"] == "deadline"
+        holds_for(lambda: suspended(kubectl, space) == ["j"], WAIT_SECONDS, "it waits suspended")
+        assert not pods(kubectl, space)
+        raise_quota(kubectl, space, 4)
+        wait_until(lambda: bound(kubectl, space, "j") == 4, timeout=20, what="four pods bound")
+        wait_until(lambda: complete(jobs(kubectl, space)["j"]), timeout=DEADLINE + 10, what="the Job complete")
+        done = jobs(kubectl, space)["j"]
+        assert not failed(done)
+        ran = seconds(done["status"]["completionTime"]) - seconds(done["status"]["startTime"])
+        print(f"deadline {DEADLINE} s, waited {WAIT_SECONDS:.0f} s, ran {ran:.0f} s of its own")
+        assert ran >= DEADLINE - 6
+
+
+def test_a_deadline_without_a_lever_is_told(arena):
+    """Somebody resumed the Job against us: it is theirs, and they are told what that costs."""
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "1"})])
+        kubectl.create([job(space, "j", 2, activeDeadlineSeconds=120)], validate=False)
+        wait_until(lambda: suspended(kubectl, space) == ["j"], timeout=15)
+        kubectl("patch", "job", "j", "-n", space, "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        wait_until(lambda: any("s are left" in m for m in messages(kubectl, space)), timeout=20, what="the time left")
+        holds_for(lambda: not suspended(kubectl, space), 3, "no fight")
+
+
+def messages(kubectl, space):
+    return [e["message"] for e in kubectl.json("get", "events", "-n", space)["items"]]
+
+
+def test_a_group_that_was_refused_starts_soon_after_the_room(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "4"})])
+        kubectl.create([job(space, "first", 4, template=quotas.member(run="900s"))], validate=False)
+        wait_until(lambda: bound(kubectl, space, "first") == 4, timeout=20)
+        kubectl.create([job(space, "late", 4, template=quotas.member(run="900s"))], validate=False)
+        wait_until(lambda: "NamespaceQuotaShort" in events(kubectl, space), timeout=20, what="said on the owner")
+        holds_for(lambda: not bound(kubectl, space, "late"), BACKOFF_SECONDS)  # the controller's back-off grows
+        kubectl("delete", "job", "first", "-n", space)
+        started = time.monotonic()
+        wait_until(lambda: bound(kubectl, space, "late") == 4, timeout=30, what="four pods bound")
+        took = time.monotonic() - started
+        print(f"backed off for {BACKOFF_SECONDS:.0f} s; from room to bound {took:.1f} s")
+        assert took < 15 + 5
+
+
+def test_a_group_whose_first_pod_is_refused_says_why_on_its_owner(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "0"}), job(space, "j", 2)], validate=False)
+        wait_until(lambda: "NeverFits" in events(kubectl, space), timeout=15)
+        assert "2 pods need 2 requests.nvidia.com/gpu, quota quota allows 0" in events(kubectl, space)["NeverFits"]
+        raise_quota(kubectl, space, 2)
+        wait_until(lambda: bound(kubectl, space, "j") == 2, timeout=30, what="started by itself")
+
+
+def test_a_quota_that_demands_requests_has_its_own_reason(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={"requests.cpu": "8"}), job(space, "j", 2)], validate=False)
+        wait_until(lambda: "RequestsMissing" in events(kubectl, space), timeout=15, what="RequestsMissing")
+
+
+def test_a_key_that_binds_nothing_is_told_on_the_quota(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={"limits.nvidia.com/gpu": "8"})])
+        found = wait_until(lambda: events(kubectl, space).get("QuotaNeverBinds"), timeout=40)
+        assert "use requests.nvidia.com/gpu" in found
+
+
+def test_a_quota_is_lowered_below_its_use_while_a_group_waits_and_raised_again(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        kubectl.create([quota(space, hard={GPU_KEY: "6"})])
+        kubectl.create([job(space, "a", 4, template=quotas.member(run="900s"))], validate=False)
+        wait_until(lambda: bound(kubectl, space, "a") == 4, timeout=20)
+        kubectl.create([job(space, "b", 4, template=quotas.member(run="900s"))], validate=False)
+        raise_quota(kubectl, space, 3)
+        wait_until(lambda: "NeverFits" in events(kubectl, space), timeout=20)
+        assert bound(kubectl, space, "b") == 0
+        raise_quota(kubectl, space, 8)
+        wait_until(lambda: bound(kubectl, space, "b") == 4, timeout=30, what="b bound")
+
+
+def test_quotas_of_several_scopes_each_stop_only_their_own(arena):
+    kubectl = arena.kubectl
+    with namespace_in(arena, "gang") as space:
+        urgent = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-cluster-critical", "high-x"]}
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "high-x"},
+            "value": 9,
+        }
+        kubectl.apply([high])
+        kubectl.create(
+            [
+                quota(space, "best", scopes=["BestEffort"], hard={"pods": "1"}),
+                quota(space, "rest", scopes=["NotBestEffort"], hard={"requests.cpu": "3"}),
+                quota(space, "high", selector=[urgent], hard={"pods": "1"}),
+            ]
+        )
+        plain, costly = quotas.member(gpus=0, run="900s"), quotas.member(gpus=0, cpu="1", run="900s")
+        above = quotas.member(gpus=0, cpu="500m", run="900s")
+        above["spec"]["priorityClassName"] = "high-x"
+        kubectl.create(
+            [job(space, "effortless", 2, template=plain), job(space, "paid", 3, template=costly)], validate=False
+        )
+        wait_until(lambda: bound(kubectl, space, "paid") == 3, timeout=20, what="the paid group bound")
+        kubectl.create([job(space, "above", 2, template=above)], validate=False)
+        wait_until(lambda: len(limits(kubectl, space)) >= 2, timeout=20, what="both are stopped, by their quotas")
+        assert bound(kubectl, space, "effortless") == bound(kubectl, space, "above") == 0
+        for name in ("best", "high"):
+            kubectl("delete", "resourcequota", name, "-n", space)
+        wait_until(lambda: bound(kubectl, space, "effortless") == 2, timeout=30, what="best effort runs")
+        holds_for(lambda: bound(kubectl, space, "above") == 0, 3, "the other quota is full")
+        kubectl("delete", "job", "paid", "-n", space)
+        wait_until(lambda: bound(kubectl, space, "above") == 2, timeout=30, what="high priority runs")
+
+
+def limits(kubectl, space):
+    return {m.partition("quota ")[2].split()[0] for m in messages(kubectl, space) if "can never fit" in m}
