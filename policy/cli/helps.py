@@ -144,7 +144,8 @@ def _given_back(_: Case) -> Iterator[str]:
 
 
 def _deadlock(case: Case) -> Iterator[str]:
-    yield f"raise {case.row.limiter.replace('/', ' ')}, or delete one of the groups that hold part of it"
+    _, quota, key = case.row.limiter.split("/", 2)
+    yield f"raise {key} of quota {quota}, or delete one of the groups that hold part of it"
 
 
 def _too_many(case: Case) -> Iterator[str]:

@@ -17,6 +17,7 @@ from policy.cli.reports import Report
 from policy.rules import explain, lifecycle
 from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.lifecycle import State
+from policy.rules.verdict import HOPELESS
 
 UNSTARTED: Final = frozenset({State.NEW, State.FORMING, State.WAITING})
 DECIDED: Final = "decided"  # anew, by this command
@@ -57,7 +58,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
         """The exit code that says how the group is."""
         if self.state == State.RUNNING or not self.waiting:
             return Exit.OK
-        return Exit.NEVER_FITS if self.reason == names.Reason.NEVER_FITS else Exit.WAITS
+        return Exit.NEVER_FITS if self.reason in HOPELESS else Exit.WAITS
 
 
 def decided(outcome: Outcome) -> list[Row]:

@@ -90,7 +90,7 @@ def taken_over(group: Group, owners: list[str]) -> Told:
 def deadlocked(cure: Cure, keeper: Group, told: Told) -> Told:
     text = f"{told[2]}; holds part of quota {cure.quota}, which {_called(keeper)} needs first, "
     text += f"and keeps it: {cure.stuck}"
-    return Reason.QUOTA_DEADLOCK, f"quota/{cure.quota}", text, told[3]
+    return Reason.QUOTA_DEADLOCK, told[1], text, told[3]
 
 
 def burning(told: Told, seconds_left: float) -> Told:

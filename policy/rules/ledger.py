@@ -29,6 +29,7 @@ class Ledger:
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
         shapes = {id(p.shape): p.shape for p in snapshot.pods if not p.node}
+        shapes |= {id(a.shape): a.shape for g in groups.values() for a in g.absent}
         self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in shapes.values()))
         self._charge_pods(groups)
 

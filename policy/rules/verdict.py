@@ -14,7 +14,7 @@ from policy.rules.conclusions import Action, Decision, Group
 from policy.rules.explain import Told
 from policy.rules.model import PodFacts
 
-_HOPELESS = frozenset({names.Reason.NEVER_FITS, names.Reason.REQUESTS_MISSING})  # waiting does not help
+HOPELESS = frozenset({names.Reason.NEVER_FITS, names.Reason.REQUESTS_MISSING})  # waiting does not help
 
 
 def finished(group: Group) -> Decision:
@@ -64,7 +64,7 @@ def positioned(decisions: list[Decision], groups: dict[str, Group]) -> list[Deci
     counters: Counter[str] = Counter()
     numbered: list[Decision] = []
     for decision in decisions:
-        if decision.action == "hold" and decision.reason not in _HOPELESS:
+        if decision.action == "hold" and decision.reason not in HOPELESS:
             queue = groups[decision.group].queue
             counters[queue] += 1
             numbered.append(msgspec.structs.replace(decision, position=counters[queue]))

@@ -27,7 +27,8 @@ def arena(make_cluster):
 
 def submit(kubectl, objects, *, shuffle):
     """PodGroups first, then the Jobs one by one in a random order: their controllers' creates interleave."""
-    kubectl.create([o for o in objects if o["kind"] != "Job"], validate=False)
+    first = [o for o in objects if o["kind"] != "Job"]
+    first and kubectl.create(first, validate=False)
     found = [o for o in objects if o["kind"] == "Job"]
     shuffle.shuffle(found)
     threads = [threading.Thread(target=kubectl.create, args=([o],), kwargs={"validate": False}) for o in found]
@@ -46,12 +47,6 @@ def all_complete(kubectl, space):
 
 def give_backs(kubectl, space):
     return {name: (claim(one) or {}).get("times", 0) for name, one in jobs(kubectl, space).items()}
-
-
-def stalled(kubectl, space):
-    """Both hold a part, neither is whole: the recipe without a cure."""
-    pods = kubectl.json("get", "pods", "-n", space)["items"]
-    return len(pods) == 5 and len({p["metadata"]["annotations"][names.VOLCANO_GROUP_NAME] for p in pods}) == 2
 
 
 @pytest.mark.parametrize("round_", range(ROUNDS))
@@ -94,15 +89,12 @@ def test_a_namespace_may_ask_for_reports_only(arena):
 
 
 def deadlock(kubectl, space):
-    """Two gangs of four, both half made: each Job's first two pods come before the other's last."""
-    template = quotas.member(run="1s")
-    kubectl.create([job(space, n, 4, template=template, suspend=True) for n in ("a", "b")], validate=False)
-    for name, parallelism in (("a", 2), ("b", 3)):
-        patch = f'{{"spec":{{"parallelism":{parallelism},"suspend":false}}}}'
-        kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", patch)
-        wait_until(lambda n=name, p=parallelism: jobs(kubectl, space)[n]["status"].get("active") == p, timeout=20)
-    for name in ("a", "b"):
-        kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", '{"spec":{"parallelism":4}}')
+    """Two trainings, both half made: the workers of both come before anything else of either."""
+    objects = [*training(space, "a"), *training(space, "b")]
+    first = [o for o in objects if o["kind"] != "Job" or o["metadata"]["name"].endswith("worker")]
+    kubectl.create(first, validate=False)
+    wait_until(lambda: len(kubectl.json("get", "pods", "-n", space)["items"]) == 4, timeout=20)
+    kubectl.create([o for o in objects if o not in first], validate=False)
 
 
 def events(kubectl, space):
@@ -113,7 +105,7 @@ def test_a_client_that_reverts_the_suspension_is_not_fought(arena):
     kubectl = arena.kubectl
     with namespace_in(arena, "gang") as space:
         kubectl.create([quota(space, hard={GPU_KEY: "5"})])
-        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(1))
+        deadlock(kubectl, space)
         given = wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
         for name in given:
             kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", '{"spec":{"suspend":false}}')
@@ -137,7 +129,7 @@ def test_the_controller_manager_stands_still_in_the_middle_of_a_cure(arena):
     kubectl, manager = arena.kubectl, arena.processes["kube-controller-manager"]
     with namespace_in(arena, "gang") as space:
         kubectl.create([quota(space, hard={GPU_KEY: "5"})])
-        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(2))
+        deadlock(kubectl, space)
         wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
         manager.pause()
         try:
@@ -159,13 +151,8 @@ def test_a_cure_is_finished_after_a_crash(arena, where):
         kubectl.create([quota(space, hard={GPU_KEY: "5"})])
         crash(arena, where)
         doomed = arena.processes["gatekeeper"]
-        submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=random.Random(3))
-        wait_until(lambda: not doomed.alive or all_complete(kubectl, space), timeout=60, what="the gatekeeper's death")
-        if not doomed.alive:
-            arena.start_gatekeeper()
+        deadlock(kubectl, space)
+        wait_until(lambda: not doomed.alive, timeout=60, what="the gatekeeper's death")
+        arena.start_gatekeeper()
         wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
         assert not suspended(kubectl, space)
-    if doomed.alive:
-        doomed.stop()
-        arena.start_gatekeeper()
-    assert doomed.alive is False

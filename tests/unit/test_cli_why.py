@@ -365,6 +365,9 @@ def test_every_reason_that_holds_a_group_has_advice():
         names.Reason.RELEASED,
         names.Reason.BIND_TIMEOUT,
         names.Reason.BYPASSED,
+        names.Reason.RESUMED,
+        names.Reason.QUOTA_DISAGREES,
+        names.Reason.QUOTA_NEVER_BINDS,
     }
     assert set(names.Reason) - set(_ADVICE) == silent
 
