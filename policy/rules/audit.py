@@ -31,7 +31,8 @@ def differences(snapshot: Snapshot, now: float) -> Iterator[Difference]:
     for pod in snapshot.pods:
         if pod.namespace in spaces:
             pods.setdefault(pod.namespace, []).append(pod)
+    tallies = {space: namespace_quota.tally(found, now) for space, found in pods.items()}
     for quota in quotas:
-        count = namespace_quota.counted(quota, pods.get(quota.namespace, []), now)
+        count = namespace_quota.counted(quota, tallies.get(quota.namespace, ()))
         for key, (used, counted) in namespace_quota.disagreements(quota, count).items():
             yield Difference(quota, key, used, counted)

@@ -23,7 +23,9 @@ class Ledger:
         self.now = now
         self.allocated: dict[str, Resources] = {}
         self.promised: dict[tuple[str, str], Resources] = {}  # (namespace, quota) -> key -> nano units
+        self._price = namespace_quota.Prices()
         self._counts: dict[tuple[str, str], Resources] = {}
+        self._tallies: dict[str, list[namespace_quota.Tally]] = {}  # by namespace
         self._by_namespace: dict[str, list[PodFacts]] = {}
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
@@ -110,17 +112,20 @@ class Ledger:
 
     def _stops(self, group: Group, quota: QuotaFacts) -> Iterator[namespace_quota.QuotaStop]:
         promised = self.promised.get((quota.namespace, quota.name), {})
-        found = namespace_quota.shortages(quota, group.absent, self._count(quota), promised) if group.absent else ()
-        for stop in found:
+        count = self._count(quota) if group.absent else {}
+        whole: Resources | None = None
+        for stop in namespace_quota.shortages(quota, group.absent, count, promised, self._price):
             if isinstance(stop, namespace_quota.QuotaShort):
-                yield msgspec.structs.replace(stop, whole=self._whole(group, quota, stop.key))
+                whole = self._whole(group, quota) if whole is None else whole
+                yield msgspec.structs.replace(stop, whole=whole.get(stop.key, 0))
             else:
                 yield stop
 
-    def _whole(self, group: Group, quota: QuotaFacts, key: str) -> int:
-        shapes = [(m.shape, 1) for m in group.members] + [(a.shape, a.count) for a in group.absent]
-        counted = ((shape, count) for shape, count in shapes if namespace_quota.matches(quota, shape))
-        return sum(namespace_quota.cost(shape).get(key, 0) * count for shape, count in counted)
+    def _whole(self, group: Group, quota: QuotaFacts) -> Resources:
+        """What the group charges once it is complete."""
+        lines = [(line.shape, line.charged) for line in namespace_quota.tally(group.members, self.now)]
+        lines += [(absent.shape, absent.count) for absent in group.absent]
+        return total(scale(self._price(s), n) for s, n in lines if namespace_quota.matches(quota, s))
 
     def promise_quota(self, group: Group) -> None:
         """Keep room for the missing members, so that a group behind does not count on it."""
@@ -131,7 +136,7 @@ class Ledger:
 
     def _book(self, book: Resources, quota: QuotaFacts, shape: Shape, count: int) -> None:
         if namespace_quota.matches(quota, shape):
-            for key, amount in namespace_quota.cost(shape).items():
+            for key, amount in self._price(shape).items():
                 if key in quota.hard:
                     book[key] = book.get(key, 0) + amount * count
 
@@ -139,8 +144,11 @@ class Ledger:
         key = (quota.namespace, quota.name)
         found = self._counts.get(key)
         if found is None:
-            pods = self._by_namespace.get(quota.namespace, [])
-            found = self._counts[key] = namespace_quota.counted(quota, pods, self.now)
+            lines = self._tallies.get(quota.namespace)
+            if lines is None:
+                pods = self._by_namespace.get(quota.namespace, [])
+                lines = self._tallies[quota.namespace] = namespace_quota.tally(pods, self.now)
+            found = self._counts[key] = namespace_quota.counted(quota, lines, self._price)
         return found
 
     def capability_shortage(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:

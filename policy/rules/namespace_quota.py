@@ -6,7 +6,7 @@ upwards) and our own count, less what groups ahead are promised.
 Rules: k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go. May know the model; decides nothing about order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -63,9 +63,25 @@ def cost(shape: Shape) -> Resources:
     return charged
 
 
+class Prices:
+    """`cost`, worked out once for each of the interned shapes that one pass meets."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Shape, Resources]] = {}  # the shape beside its price, so that its id stays its own
+
+    def __call__(self, shape: Shape) -> Resources:
+        found = self._known.get(id(shape))
+        if found is None:
+            found = self._known[id(shape)] = (shape, cost(shape))
+        return found[1]
+
+
+Price = Callable[[Shape], Resources]
+
+
 def matches(quota: QuotaFacts, shape: Shape) -> bool:
     """A quota applies when all its scopes do."""
-    return all(_in_scope(scope, shape) for scope in quota.scopes)
+    return not quota.scopes or all(_in_scope(scope, shape) for scope in quota.scopes)
 
 
 def _in_scope(scope: ScopeFact, shape: Shape) -> bool:
@@ -127,16 +143,38 @@ def is_of_pods(key: str) -> bool:
     return name in _UNDER_BOTH_NAMES or name.startswith("hugepages-") or extended
 
 
-def counted(quota: QuotaFacts, pods: Iterable[PodFacts], now: float) -> Resources:
-    """Our own count of what the quota's namespace charges now; pods are those of the namespace."""
-    found: Resources = dict.fromkeys(quota.hard, 0)
+class Tally(msgspec.Struct):
+    """How many pods of one shape a namespace has: those that are charged, and those that only count as objects."""
+
+    shape: Shape
+    charged: int = 0
+    over: int = 0
+
+
+def tally(pods: Iterable[PodFacts], now: float) -> list[Tally]:
+    """The pods of a namespace by shape: a quota's count is then a sum over few lines."""
+    found: dict[int, Tally] = {}
     for pod in pods:
-        if not matches(quota, pod.shape):
-            continue
-        charged = cost(pod.shape) if still_charged(pod, now) else {"count/pods": NANO}
-        for key, amount in charged.items():
-            if key in found:
-                found[key] += amount
+        line = found.get(id(pod.shape))
+        if line is None:
+            line = found[id(pod.shape)] = Tally(pod.shape)
+        if still_charged(pod, now):
+            line.charged += 1
+        else:
+            line.over += 1
+    return list(found.values())
+
+
+def counted(quota: QuotaFacts, lines: Iterable[Tally], price: Price = cost) -> Resources:
+    """Our own count of what the quota's namespace charges now."""
+    found: Resources = dict.fromkeys(quota.hard, 0)
+    for line in lines:
+        if matches(quota, line.shape):
+            for key, amount in price(line.shape).items():
+                if key in found:
+                    found[key] += amount * line.charged
+            if "count/pods" in found:
+                found["count/pods"] += NANO * line.over
     return found
 
 
@@ -146,13 +184,18 @@ def still_charged(pod: PodFacts, now: float) -> bool:
 
 
 def shortages(
-    quota: QuotaFacts, absent: Sequence[Absent], count: Mapping[str, int], promised: Mapping[str, int]
+    quota: QuotaFacts,
+    absent: Sequence[Absent],
+    count: Mapping[str, int],
+    promised: Mapping[str, int],
+    price: Price = cost,
 ) -> Iterator[QuotaStop]:
     """Every key, in the order of names, that cannot take the members that do not exist yet."""
     counted_in = [a for a in absent if matches(quota, a.shape)]
+    priced = [(price(a.shape), a.count) for a in counted_in]
     missing = sum(a.count for a in counted_in)
     for key in sorted(quota.hard) if missing else ():
-        need = sum(cost(a.shape).get(key, 0) * a.count for a in counted_in)
+        need = sum(charged.get(key, 0) * count for charged, count in priced)
         taken = max(quota.used.get(key, 0), count.get(key, 0))
         if any(demands(key, a.shape) for a in counted_in):
             yield QuotaUnstated(quota.name, key)

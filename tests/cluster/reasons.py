@@ -49,7 +49,13 @@ def heard(world: World, case: Case, subject: Subject) -> str:
 
 
 def described(world: World, case: Case, subject: Subject) -> str:
-    """`kubectl describe` of the subject: the lines that say what it is and where it stands, and its events."""
+    """`kubectl describe` of the subject: the lines that say what it is and where it stands, and its events.
+
+    Of a ResourceQuota it shows no events; `kubectl events` does.
+    """
+    if subject.kind == "resourcequota":
+        command = ("events", "--for", f"{subject.kind}/{subject.name}", "-n", case.namespace)
+        return f"$ kubectl {' '.join(command)}\n{world.cluster.kubectl(*command)}".rstrip()
     whole = world.cluster.kubectl("describe", subject.kind, subject.name, "-n", case.namespace)
     head, _, events = whole.partition("\nEvents:")
     lines = [line.rstrip() for line in head.splitlines() if KEPT.match(line)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from policy.rules import queue_capacity
 from policy.rules.conclusions import Absent
 from policy.rules.model import PodFacts, QueueFacts, QuotaFacts, ScopeFact, Shape
-from policy.rules.namespace_quota import QuotaShort, counted, shortages
+from policy.rules.namespace_quota import QuotaShort, counted, shortages, tally
 from policy.rules.quantity import NANO
 
 NOW = 100.0
@@ -108,7 +108,7 @@ def alive(pod):
 @settings(max_examples=300, deadline=None)
 @given(quotas, st.lists(pods, max_size=6))
 def test_what_we_count_is_what_the_quota_controller_counts(quota, given_pods):
-    found = counted(quota, given_pods, NOW)
+    found = counted(quota, tally(given_pods, NOW))
     for key in quota.hard:
         inside = [p for p in given_pods if all(in_scope(s, p.shape) for s in quota.scopes)]
         naive = sum(charge(key, p.shape) for p in inside if alive(p) or key == "count/pods")

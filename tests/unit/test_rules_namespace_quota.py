@@ -5,7 +5,16 @@ import pytest
 
 from policy.rules.conclusions import Absent
 from policy.rules.model import ScopeFact, Shape
-from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, cost, counted, matches, shortages, still_charged
+from policy.rules.namespace_quota import (
+    QuotaShort,
+    QuotaUnstated,
+    cost,
+    counted,
+    matches,
+    shortages,
+    still_charged,
+    tally,
+)
 from policy.rules.quantity import NANO
 from tests.unit.rules_facts import GPU, NOW, amounts, pod, quota, shape
 
@@ -106,8 +115,7 @@ def test_a_pod_is_charged_until_it_is_over_or_its_grace_is(fields, charged):
 def test_count_pods_counts_what_is_over_as_well():
     found = counted(
         with_count(),
-        [pod("a"), pod("b", phase="Succeeded"), pod("c", deleted=NOW - 5)],
-        NOW,
+        tally([pod("a"), pod("b", phase="Succeeded"), pod("c", deleted=NOW - 5)], NOW),
     )
     assert found == {"pods": NANO, "count/pods": 3 * NANO, f"requests.{GPU}": NANO}
 
@@ -118,7 +126,7 @@ def with_count():
 
 def test_only_pods_in_scope_are_counted():
     restricted = quota(scopes=(scope("PriorityClass", "In", "high"),), pods=9)
-    found = counted(restricted, [pod("a", like=shape(priority_class="high")), pod("b")], NOW)
+    found = counted(restricted, tally([pod("a", like=shape(priority_class="high")), pod("b")], NOW))
     assert found == {"pods": NANO}
 
 
