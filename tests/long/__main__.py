@@ -14,6 +14,9 @@ from pathlib import Path
 
 RESULTS = Path(".long/results.jsonl")
 LIMIT_SECONDS = 1800
+DEADLINE = {"GANGGATE_DEADLINE": "60", "GANGGATE_DEADLINE_WAIT": "300"}
+BACKOFF = {"GANGGATE_BACKOFF": "300"}
+ORACLE = {"GANGGATE_ORACLE_PODS": "1000", "GANGGATE_ORACLE_GROUPS": "100"}
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,20 @@ def parts() -> list[Part]:
         for seed in range(1, 11)
     ]
     found.append(Part("pairs", ("tests/cluster/test_pair.py",), {"GANGGATE_PAIRS": "50"}))
+    deadlock, quota = "tests/cluster/test_deadlock.py", "tests/cluster/test_quota.py"
+    recipe = f"{deadlock}::test_two_trainings_in_a_quota_for_one_finish_in_turn"
+    frozen = f"{deadlock}::test_the_controller_manager_stands_still_in_the_middle_of_a_cure"
+    found += [
+        Part("deadlocks", (recipe,), {"GANGGATE_DEADLOCKS": "50"}),
+        Part("deadlock-frozen", (frozen,), {"GANGGATE_FROZEN": "300"}),
+        Part("quota-deadline", (f"{quota}::test_waiting_burns_no_deadline",), DEADLINE),
+        Part("quota-backoff", (f"{quota}::test_a_group_that_was_refused_starts_soon_after_the_room",), BACKOFF),
+        Part("no-livelock", ("tests/property/test_no_livelock.py",), {"GANGGATE_RUNS": "20000"}),
+        *(
+            Part(f"oracle-{seed}", ("tests/cluster/test_quota_oracle.py",), ORACLE | {"GANGGATE_SEED": str(seed)})
+            for seed in range(1, 6)
+        ),
+    ]
     found += [
         Part(
             f"machine-{seed}",
