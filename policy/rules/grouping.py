@@ -124,7 +124,7 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
         basis.source,
         tuple(live),
         leaving=len(leaving),
-        going=tuple(p for p in leaving if not p.gated),
+        going=tuple(sorted((p for p in leaving if not p.gated), key=order.member_key)),
         succeeded=group_size.succeeded_since_lift(others, live) if others else 0,
         queue=next(filter(None, _queue_candidates(index, identity, basis, live)), names.DEFAULT_QUEUE),
         priority=_priority(index, basis, live, absent),
