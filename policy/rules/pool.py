@@ -162,7 +162,7 @@ class Pool:
             kind.counts = _counts(kind.shape, kind.request, self.free, kind.refused)
             kind.lacking = self._lacking(kind, self.free)
         elif changed:
-            rows = np.unique(np.array(changed, dtype=np.int64))
+            rows = np.array(sorted(set(changed)), dtype=np.int64)
             kind.counts[rows] = _counts(kind.shape, kind.request, self.free[rows], kind.refused[rows])
             kind.lacking[rows] = self._lacking(kind, self.free[rows])
         kind.seen = len(self.booked)
