@@ -7,7 +7,8 @@ import time
 import pytest
 
 from policy import names
-from tests.cluster import quotas
+from tests.cluster import quotas, sidecar
+from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, namespace_in, wait_until
 from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, quota, suspended
 from tests.cluster.test_deadlock import events
@@ -103,6 +104,24 @@ def test_a_group_whose_first_pod_is_refused_says_why_on_its_owner(arena):
         assert "2 pods need 2 requests.nvidia.com/gpu, quota quota allows 0" in events(kubectl, space)["NeverFits"]
         raise_quota(kubectl, space, 2)
         wait_until(lambda: bound(kubectl, space, "j") == 2, timeout=30, what="started by itself")
+
+
+def test_a_container_that_another_webhook_adds_after_ours_is_counted(arena):
+    """One GPU in the template, two in the pod: the first refused create tells, and then every sibling."""
+    kubectl, admin = arena.kubectl, Caller(arena.kubeconfig)
+    extra = {"name": "extra", "image": "busybox:1.36", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    with namespace_in(arena, "gang") as space, sidecar.adding(admin, space, extra):
+        kubectl.create([quota(space, hard={GPU_KEY: "1"})])
+        kubectl.create([job(space, "j", 4, template=quotas.member(run="900s"))], validate=False)
+        told = "4 pods need 8 requests.nvidia.com/gpu, quota quota allows 1"
+        wait_until(lambda: any(told in m for m in messages(kubectl, space)), timeout=30, what=told)
+        raise_quota(kubectl, space, 7)
+        more = "4 pods need 8 requests.nvidia.com/gpu, quota quota allows 7"
+        wait_until(lambda: any(more in m for m in messages(kubectl, space)), timeout=60, what=more)
+        assert bound(kubectl, space, "j") == 0
+        raise_quota(kubectl, space, 8)
+        wait_until(lambda: bound(kubectl, space, "j") == 4, timeout=30, what="four pods bound")
+        assert kubectl.json("get", "resourcequota", "quota", "-n", space)["status"]["used"][GPU_KEY] == "8"
 
 
 def test_a_quota_that_demands_requests_has_its_own_reason(arena):

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -32,6 +33,7 @@ class Result:
     passed: bool
     seconds: float
     summary: str
+    figures: tuple[str, ...] = ()  # what the tests printed
 
 
 def parts() -> list[Part]:
@@ -75,12 +77,23 @@ def passed_before() -> set[str]:
 
 def run(part: Part) -> Result:
     started = time.monotonic()
-    argv = [sys.executable, "-m", "pytest", "-q", "--timeout", str(LIMIT_SECONDS), *part.tests]
+    argv = [sys.executable, "-m", "pytest", "-q", "-rP", "--timeout", str(LIMIT_SECONDS), *part.tests]
     done = subprocess.run(argv, env=os.environ | part.env, capture_output=True, text=True, timeout=LIMIT_SECONDS + 60)
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode:
         print("\n".join(lines[-60:]), file=sys.stderr)
-    return Result(part.name, done.returncode == 0, round(time.monotonic() - started, 1), lines[-1] if lines else "")
+    seconds = round(time.monotonic() - started, 1)
+    return Result(part.name, done.returncode == 0, seconds, lines[-1] if lines else "", tuple(printed(lines)))
+
+
+def printed(lines: list[str]) -> Iterator[str]:
+    """Lines of the sections in which pytest shows what passed tests said."""
+    inside = False
+    for line in lines:
+        if line.startswith(("---", "___", "===")):
+            inside = "Captured stdout call" in line
+        elif inside:
+            yield line
 
 
 def main() -> int:
