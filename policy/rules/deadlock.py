@@ -69,6 +69,8 @@ def stuck(snapshot: Snapshot, group: Group, why: Why) -> str:
 
 def _stuck(snapshot: Snapshot, owner: OwnerFacts, why: Why) -> str:
     what = f"{owner.kind} {owner.name}"
+    if owner.ours:  # given back already: its count is not held against the rest of its group
+        return ""
     if not owner.lever:
         return f"{what} cannot be suspended by us"
     if owner.claim is not None and owner.claim.foreign:
@@ -81,10 +83,9 @@ def _stuck(snapshot: Snapshot, owner: OwnerFacts, why: Why) -> str:
 
 
 def give_back(group: Group, why: Why, now: float) -> tuple[Pull, ...]:
-    """Suspend every owner that is not yet: after a crash between two of them, the rest."""
-    return tuple(
-        Pull(o.uid, suspend=True, claim=_claim(group, o, why, now)) for o in group.owners if not o.ours and not o.over
-    )
+    """Suspend every owner that nobody has suspended yet: after a crash between two of them, the rest."""
+    owners = (owner for owner in group.owners if not owner.held and not owner.over)
+    return tuple(Pull(o.uid, suspend=True, claim=_claim(group, o, why, now)) for o in owners)
 
 
 def _claim(group: Group, owner: OwnerFacts, why: Why, now: float) -> Claim:

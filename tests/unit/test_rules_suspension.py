@@ -132,6 +132,17 @@ def test_a_namespace_may_ask_for_reports_only():
     assert found["b"].reason is Reason.QUOTA_DEADLOCK
 
 
+def test_an_owner_that_its_user_suspended_is_left_as_it_is():
+    parts = [held("a", 4, 2), held("b", 2, 2, created=2.0), held("c", 2, 0, created=2.0)]
+    group = pods(1, "x", of="b")[0].group
+    parts[1]["pods"] = [msgspec.structs.replace(p, owner="b") for p in pods(2, "b", of="b")]
+    for part in parts[1:]:
+        part["jobs"][0] = msgspec.structs.replace(part["jobs"][0], group=group)
+    parts[2]["jobs"][0] = msgspec.structs.replace(parts[2]["jobs"][0], held=True)
+    found, _ = decisions(world(*parts, full=4, about={"podgroups": [podgroup("b", 4)]}))
+    assert [(p.uid, p.suspend) for p in found["b"].pulls] == [("b", True)]
+
+
 # --- coming back -----------------------------------------------------------------------------------------------
 
 
