@@ -11,7 +11,6 @@ from policy import names
 from tests.cluster import quotas
 from tests.cluster.conftest import holds_for, namespace_in, wait_until
 from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, quota, suspended, training
-from tests.cluster.test_crash import crash
 
 ROUNDS = int(os.environ.get("GANGGATE_DEADLOCKS", "5"))
 FROZEN_SECONDS = float(os.environ.get("GANGGATE_FROZEN", "15"))  # the full count: 300
@@ -141,18 +140,3 @@ def test_the_controller_manager_stands_still_in_the_middle_of_a_cure(arena):
         assert max(times.values()) == 1, times
         wait_until(lambda: all_complete(kubectl, space), timeout=120, what="both trainings complete")
         assert max(give_backs(kubectl, space).values()) <= 2
-
-
-@pytest.mark.parametrize("where", [f"lever-{m}-{n}" for n in range(1, 7) for m in ("before", "after")])
-def test_a_cure_is_finished_after_a_crash(arena, where):
-    """Three writes suspend the second training, three resume it."""
-    kubectl = arena.kubectl
-    with namespace_in(arena, "gang") as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
-        crash(arena, where)
-        doomed = arena.processes["gatekeeper"]
-        deadlock(kubectl, space)
-        wait_until(lambda: not doomed.alive, timeout=60, what="the gatekeeper's death")
-        arena.start_gatekeeper()
-        wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
-        assert not suspended(kubectl, space)
