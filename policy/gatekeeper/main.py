@@ -14,6 +14,8 @@ from importlib.metadata import version
 from secrets import token_hex
 from typing import Any, Final
 
+import msgspec
+
 from policy import names
 from policy.gatekeeper.announce import Announcer
 from policy.gatekeeper.cache import Delta
@@ -37,6 +39,7 @@ from policy.gatekeeper.snapshot import OWNER_SOURCES, Stores
 from policy.gatekeeper.watch import Reflector
 from policy.gatekeeper.watches import Watches
 from policy.gatekeeper.witness import Witness
+from policy.rules.model import OwnerFacts
 
 FIGURES_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 10.0  # a patch may take five
@@ -109,7 +112,7 @@ class Gatekeeper:
 
     def _changed(self, delta: Delta[Any]) -> None:
         """Heartbeats of nodes and conditions of pods change no fact: no reason for a pass."""
-        if delta.before != delta.after:
+        if not _same(delta.before, delta.after):
             self.changes.notify()
 
     def _lifted(self, lift: Lift) -> None:
@@ -159,6 +162,13 @@ class Gatekeeper:
         thread = threading.Thread(target=target, args=(stop,), name=name, daemon=True)
         thread.start()
         return thread
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Whether nothing that a decision rests on has changed; the version of an owner is for our writes to it only."""
+    if isinstance(before, OwnerFacts) and isinstance(after, OwnerFacts):
+        before = msgspec.structs.replace(before, version=after.version)
+    return bool(before == after)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
