@@ -81,6 +81,8 @@ class Levers:
                 self._wake.clear()
             elif self._leader.valid():
                 self._write(*item)
+            else:
+                self._drop(item[0])
 
     def _next(self) -> tuple[OwnerFacts, Pull] | None:
         with self._lock:
@@ -89,6 +91,11 @@ class Levers:
             owner, pull = self._queue.popitem(last=False)[1]
             self._tried[owner.uid] = owner.version
             return owner, pull
+
+    def _drop(self, owner: OwnerFacts) -> None:
+        """Not written, since we do not lead: to be asked for again once we do."""
+        with self._lock:
+            self._tried.pop(owner.uid, None)
 
     def _write(self, owner: OwnerFacts, pull: Pull) -> None:
         kind = _kind(pull)

@@ -82,7 +82,7 @@ def answer(snapshot: Snapshot, group: Group, told: Told | None, now: float) -> M
 def save_deadline(snapshot: Snapshot, group: Group, told: Told, now: float) -> tuple[Move, float]:
     """For a held group: its owners suspended while their deadline would run, and when to ask again (0: never)."""
     timed = [owner for owner in group.owners if owner.deadline is not None and not owner.held]
-    if not timed or told[0] not in _WAITS_FOR_ROOM:
+    if group.begun or not timed or told[0] not in _WAITS_FOR_ROOM:  # suspending would end members that run
         return Move("hold", told), 0.0
     if deadlock.stuck(snapshot, group, "deadline"):
         return Move("hold", explain.burning(told, _left(timed, now))), 0.0

@@ -1,6 +1,7 @@
 """Each write to an owner: conditional, made once upon one version, and left alone for a while when refused."""
 
 import json
+import threading
 
 import pytest
 
@@ -29,8 +30,10 @@ class Server:
 
 
 class Leader:
+    leads = True
+
     def valid(self):
-        return True
+        return self.leads
 
 
 @pytest.fixture
@@ -80,6 +83,19 @@ def test_waking_writes_a_time_and_nothing_else(made):
     work(levers)
     assert list(server.writes[0][2]["metadata"]) == ["uid", "annotations"]
     assert list(server.writes[0][2]["metadata"]["annotations"]) == [names.ANNOTATION_WOKEN]
+
+
+def test_what_was_dropped_while_another_led_is_written_once_we_lead_again(made):
+    """Upon the same version: nobody has touched the owner in between."""
+    levers, server, *_ = made
+    stop = threading.Event()
+    levers._clock.wait = lambda *_: stop.set()  # idle: the queue is empty
+    for leads in (False, True):
+        levers._leader.leads = leads
+        levers.pull({"j": OWNER}, [Pull("j", suspend=True, claim=CLAIM)])
+        stop.clear()
+        levers.run(stop)
+        assert len(server.writes) == leads
 
 
 def test_a_conflict_is_no_refusal(made):

@@ -8,7 +8,7 @@ from policy.rules.decide import decide
 from policy.rules.deadlock import MOST_TIMES
 from policy.rules.lifecycle import State
 from policy.rules.model import Claim, Config, RefusalFacts
-from tests.unit.rules_facts import NOW, NS, amounts, gang, job, nodes, podgroup, pods, quota, shape, snapshot
+from tests.unit.rules_facts import NOW, NS, amounts, gang, job, lifted, nodes, podgroup, pods, quota, shape, snapshot
 
 LEVER = ("spec", "suspend")
 
@@ -210,6 +210,14 @@ def test_nothing_stays_suspended_where_gangs_are_asked_for_no_more():
 def test_a_deadline_does_not_run_while_its_group_waits():
     found, _ = decisions(world(held("a", 4, 2, deadline=60), full=2))
     assert (found["a"].action, found["a"].pulls[0].claim.why) == ("give-back", "deadline")
+
+
+def test_a_group_that_runs_is_never_suspended_for_its_deadline():
+    """A member is made anew and finds no node: suspending its owner would end the others."""
+    part = held("a", 2, 2, deadline=60)
+    part["pods"][0] = lifted(part["pods"][0], "n0", minimum=2)
+    found, _ = decisions(world(part, nodes=()))
+    assert (found["a"].action, found["a"].reason, found["a"].pulls) == ("hold", Reason.NEVER_FITS, ())
 
 
 def test_a_deadline_without_a_lever_is_told():
