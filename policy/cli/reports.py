@@ -17,7 +17,7 @@ from policy.gatekeeper.observe import ForbiddenError, Within, listed, narrowed
 from policy.gatekeeper.snapshot import PODGROUP_SOURCES
 from policy.rules.conclusions import Group
 from policy.rules.facts import epoch
-from policy.rules.objects import ObjectMeta, PodGroup, PodGroupCondition, Wire
+from policy.rules.objects import EventSeries, ObjectMeta, ObjectReference, PodGroup, PodGroupCondition, Wire
 
 CONDITION: Final = "condition"
 EVENT: Final = "event"
@@ -32,16 +32,6 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     reason: str
     message: str
     at: float
-
-
-class ObjectReference(Wire, frozen=True):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class EventSeries(Wire, frozen=True):
-    last_observed_time: str | None = None
 
 
 class Event(Wire, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from policy.rules import quantity
+from policy.rules.namespace_quota import resource_of
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
@@ -30,7 +31,7 @@ def age_text(seconds: float) -> str:
 
 def amount(nano: int | None, resource: str) -> str:
     """An amount of a resource or quota key; None is unlimited."""
-    bare = resource.removeprefix("requests.").removeprefix("limits.")
+    bare = resource_of(resource)
     return "unlimited" if nano is None else quantity.text(nano, bare)
 
 

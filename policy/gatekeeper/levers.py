@@ -19,6 +19,7 @@ from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.lift import Leader
 from policy.gatekeeper.source import Source, group_path
+from policy.gatekeeper.threads import serve
 from policy.rules.conclusions import Pull
 from policy.rules.model import OwnerFacts
 
@@ -46,9 +47,7 @@ class Levers:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._queue: OrderedDict[str, tuple[OwnerFacts, Pull]] = OrderedDict()
-        self._tried: dict[
-            str, str
-        ] = {}  # version that was written upon, by uid: the watch has still to show the result
+        self._tried: dict[str, str] = {}  # version written upon, by uid: the watch has still to show the result
         self._refused: dict[str, float] = {}  # until when, monotonic seconds
 
     def stuck(self) -> tuple[str, ...]:
@@ -74,15 +73,17 @@ class Levers:
 
     def run(self, stop: threading.Event) -> None:
         """Write until `stop` is set."""
-        while not stop.is_set():
-            item = self._next()
-            if item is None:
-                self._clock.wait(self._wake, 1.0)
-                self._wake.clear()
-            elif self._leader.valid():
-                self._write(*item)
-            else:
-                self._drop(item[0])
+        serve(self._work, self._wake, self._clock, stop)
+
+    def _work(self) -> bool:
+        item = self._next()
+        if item is None:
+            return False
+        if self._leader.valid():
+            self._write(*item)
+        else:
+            self._drop(item[0])
+        return True
 
     def _next(self) -> tuple[OwnerFacts, Pull] | None:
         with self._lock:
@@ -116,12 +117,12 @@ class Levers:
     def _failed(self, owner: OwnerFacts, kind: str, error: ApiError) -> None:
         """A conflict or a vanished owner is news that the watch brings; an answer that never came, tried again."""
         self._count(kind, "conflict" if error.is_conflict else "gone" if error.is_not_found else "refused")
-        with self._lock:
-            if not (error.is_conflict or error.is_not_found):
+        if not (error.is_conflict or error.is_not_found):
+            with self._lock:
                 self._tried.pop(owner.uid, None)
                 self._refused[owner.uid] = self._clock.monotonic() + (REFUSED_SECONDS if error.status else 1.0)
-        if error.status and not (error.is_conflict or error.is_not_found):
-            _LOG.warning("%s of %s %s/%s: %s", kind, owner.kind, owner.namespace, owner.name, error)
+            if error.status:
+                _LOG.warning("%s of %s in %s: %s", kind, owner.called, owner.namespace, error)
         self._changed()
 
     def _path(self, owner: OwnerFacts) -> str:

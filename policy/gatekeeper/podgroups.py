@@ -19,6 +19,7 @@ from policy.gatekeeper.client import MERGE_PATCH, Client
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.discovery import has_status_subresource
 from policy.gatekeeper.errors import ApiError
+from policy.gatekeeper.threads import serve
 from policy.rules.conclusions import Decision, Group
 from policy.rules.grouping import own_podgroup
 from policy.rules.lifecycle import State
@@ -93,14 +94,15 @@ class PodGroups:
 
     def run(self, stop: threading.Event) -> None:
         """Write until `stop` is set; one write at a time, paced."""
-        while not stop.is_set():
+
+        def work() -> bool:
             item = self._next()
-            if item is None:
-                self._clock.wait(self._wake, 1.0)
-                self._wake.clear()
-                continue
-            self._write(*item)
-            self._clock.wait(stop, self._pause)
+            if item is not None:
+                self._write(*item)
+                self._clock.wait(stop, self._pause)
+            return item is not None
+
+        serve(work, self._wake, self._clock, stop)
 
     def _next(self) -> tuple[Group, Decision] | None:
         with self._lock:

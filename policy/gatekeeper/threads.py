@@ -11,6 +11,7 @@ from typing import Final
 
 from policy.gatekeeper.clock import Clock
 
+IDLE_SECONDS: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -18,6 +19,18 @@ def repeat(turn: Callable[[], float], failed: Callable[[str], float], clock: Clo
     """Call `turn` until `stop` is set, waiting as many seconds as it returns; `failed` does so after an exception."""
     while not stop.is_set():
         clock.wait(stop, _guarded(turn, failed))
+
+
+def serve(work: Callable[[], bool], wake: threading.Event, clock: Clock, stop: threading.Event) -> None:
+    """Call `work` until `stop` is set; when it says that nothing was left to do, wait for `wake`, or a second."""
+
+    def turn() -> float:
+        if not work():
+            clock.wait(wake, IDLE_SECONDS)
+            wake.clear()
+        return 0.0
+
+    repeat(turn, lambda _problem: IDLE_SECONDS, clock, stop)
 
 
 def _guarded(turn: Callable[[], float], failed: Callable[[str], float]) -> float:

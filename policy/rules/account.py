@@ -76,8 +76,7 @@ def quota_lines(ledger: Ledger, group: Group) -> list[QuotaLine]:
 def _lines_of(ledger: Ledger, quota: QuotaFacts, group: Group) -> Iterator[QuotaLine]:
     absent = [a for a in group.absent if namespace_quota.matches(quota, a.shape)]
     present = [Absent(m.shape, 1) for m in group.members if namespace_quota.matches(quota, m.shape)]
-    pods = [p for p in ledger.snapshot.pods if p.namespace == quota.namespace] if absent else []
-    count = namespace_quota.counted(quota, namespace_quota.tally(pods, ledger.now))
+    count = ledger.count(quota)
     promised = ledger.promised.get((quota.namespace, quota.name), {})
     for key in sorted(quota.hard):
         unstated = any(namespace_quota.demands(key, a.shape) for a in absent)

@@ -45,7 +45,6 @@ class Group(msgspec.Struct, frozen=True):
     created: float = 0.0
     absent: tuple[Absent, ...] = ()  # members that do not exist yet, up to the minimum
     podgroup: PodGroupFacts | None = None
-    owner: OwnerFacts | None = None
     owners: tuple[OwnerFacts, ...] = ()
     problem: Problem | None = None
 
@@ -74,6 +73,11 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         return self.identity.key
+
+    @property
+    def owner(self) -> OwnerFacts | None:
+        """The one that the group is called by and its PodGroup is controlled by: the oldest."""
+        return self.owners[0] if self.owners else None
 
     @property
     def short(self) -> int:

@@ -68,7 +68,7 @@ def stuck(snapshot: Snapshot, group: Group, why: Why) -> str:
 
 
 def _stuck(snapshot: Snapshot, owner: OwnerFacts, why: Why) -> str:
-    what = f"{owner.kind} {owner.name}"
+    what = owner.called
     if owner.ours:  # given back already: its count is not held against the rest of its group
         return ""
     if not owner.lever:

@@ -7,8 +7,6 @@ policy.rules; may know no clock, no cluster and no memory of earlier passes.
 from collections import Counter
 from collections.abc import Sequence
 
-import msgspec
-
 from policy.rules import (
     deadlock,
     explain,
@@ -34,17 +32,14 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     """Exactly one decision per group, in the order in which they were taken."""
     groups = groups_of(snapshot)  # 1. who belongs together, in order of priority, age and identity
     desk = _Desk(Ledger(snapshot, groups, now), config, now)  # 2. what is taken already
-    begun = [g for g in groups.values() if g.begun and desk.ledger.managed(g)]
-    short = [g for g in begun if g.short]
-    decisions = [_moved(desk, g, suspension.begun(g, now)) for g in begun if g.suspended]
-    begun = [g for g in begun if not g.suspended]
-    for group in short:
-        desk.ledger.keep(group)  # 3. what was promised when their lift began
-    decisions += [_finish(desk, g) for g in short if not g.suspended]  # 4. finish what was begun, before anything new
-    decisions += [_settle(desk, g) for g in begun if not g.short]  # 5. those that are whole: extra members
+    begun = sorted((g for g in groups.values() if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
+    for group in begun:
+        if group.short:
+            desk.ledger.keep(group)  # 3. what was promised when their lift began
+    decisions = [_go_on(desk, g) for g in begun]  # 4. finish what was begun, before anything new
     known = {decision.group for decision in decisions}
-    decisions += [_judge(desk, g) for g in groups.values() if g.key not in known]  # 6. the waiting ones, in order
-    decisions = _settled_deadlocks(desk, decisions, groups)  # 7. of those that hold one another up, one goes first
+    decisions += [_judge(desk, g) for g in groups.values() if g.key not in known]  # 5. the waiting ones, in order
+    decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     return Outcome(tuple(verdict.positioned(decisions, groups)), groups, again=desk.again)
 
 
@@ -63,6 +58,13 @@ class _Desk:
         """Something is due at that moment; 0 for nothing."""
         if at:
             self.again = min(at, self.again or at)
+
+
+def _go_on(desk: _Desk, group: Group) -> Decision:
+    """A group whose lift has begun: whole ones may take in extra members."""
+    if group.suspended:
+        return _moved(desk, group, suspension.begun(group, desk.now))
+    return _finish(desk, group) if group.short else _settle(desk, group)
 
 
 def _finish(desk: _Desk, group: Group) -> Decision:
@@ -138,7 +140,7 @@ def _forming(desk: _Desk, group: Group) -> Decision:
     desk.ask_again(again)
     refusal = group_size.refusal(snapshot, group)
     told = explain.create_refused(group, refusal) if refusal else explain.forming(group)
-    return msgspec.structs.replace(_hold(desk, group, told), pulls=pulls)
+    return _moved(desk, group, suspension.Move("hold", told, pulls))
 
 
 def _short(desk: _Desk, group: Group) -> Told | None:
@@ -166,7 +168,7 @@ def _waits(desk: _Desk, group: Group, told: Told) -> Decision:
 def _moved(desk: _Desk, group: Group, move: suspension.Move) -> Decision:
     if move.action != "resume":
         desk.waiting[group.identity.namespace] += 1
-    return msgspec.structs.replace(verdict.of(group, move.action, move.told), pulls=move.pulls)
+    return verdict.of(group, move.action, move.told, pulls=move.pulls)
 
 
 def _settled_deadlocks(desk: _Desk, decisions: list[Decision], groups: dict[str, Group]) -> list[Decision]:
@@ -178,12 +180,8 @@ def _settled_deadlocks(desk: _Desk, decisions: list[Decision], groups: dict[str,
         found, again = suspension.settle(groups, contenders, held, desk.config, desk.now)
         desk.ask_again(again)
         moves |= found
-    return [_remade(groups, d, moves[d.group]) if d.group in moves else d for d in decisions]
-
-
-def _remade(groups: dict[str, Group], decision: Decision, move: suspension.Move) -> Decision:
-    made = verdict.of(groups[decision.group], move.action, move.told)
-    return msgspec.structs.replace(made, pulls=move.pulls)
+    changed = {key: verdict.of(groups[key], move.action, move.told, pulls=move.pulls) for key, move in moves.items()}
+    return [changed.get(decision.group, decision) for decision in decisions]
 
 
 def _freed(desk: _Desk, group: Group) -> Decision:

@@ -9,7 +9,7 @@ from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
 from policy.rules.deadlock import Cure
 from policy.rules.model import RefusalFacts, Shape
-from policy.rules.namespace_quota import QuotaShort, QuotaUnstated
+from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
 from policy.rules.placement import NodesShort
 from policy.rules.queue_capacity import CapabilityShort
 
@@ -28,7 +28,7 @@ def forming(group: Group) -> Told:
 
 
 def quota(group: Group, short: QuotaShort) -> Told:
-    resource = short.key.removeprefix("requests.").removeprefix("limits.")
+    resource = resource_of(short.key)
     need, free, hard = (quantity.text(n, resource) for n in (short.need, short.free, short.hard))
     what = f"the {short.missing} missing need{_s(short.missing)} {need} {short.key}"
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
@@ -71,14 +71,12 @@ def saving_deadline(group: Group, told: Told) -> Told:
 
 def given_back(group: Group, told: Told) -> Told:
     """A group whose owners we suspended, and what it waits for."""
-    owners = ", ".join(f"{o.kind} {o.name}" for o in group.suspended[:_MOST_REASONS])
-    text = f"{owners} suspended by ganggate until all {_count(group.minimum, 'pod')} fit: {told[2]}"
+    text = f"{_suspended(group)} suspended by ganggate until all {_count(group.minimum, 'pod')} fit: {told[2]}"
     return Reason.GIVEN_BACK, told[1], text, told[3]
 
 
 def resumed(group: Group, why: str) -> Told:
-    owners = ", ".join(f"{o.kind} {o.name}" for o in group.suspended[:_MOST_REASONS])
-    return Reason.RESUMED, "", f"{owners} resumed: {why}", _members(group)
+    return Reason.RESUMED, "", f"{_suspended(group)} resumed: {why}", _members(group)
 
 
 def taken_over(group: Group, owners: list[str]) -> Told:
@@ -100,7 +98,7 @@ def burning(told: Told, seconds_left: float) -> Told:
 
 
 def disagrees(quota: str, key: str, used: int, counted: int, seconds: float) -> tuple[Reason, str]:
-    resource = key.removeprefix("requests.").removeprefix("limits.")
+    resource = resource_of(key)
     a, b = quantity.text(used, resource), quantity.text(counted, resource)
     text = f"quota {quota}: status.used of {key} is {a}, the pods that exist add up to {b}, for {seconds:.0f} s now"
     return Reason.QUOTA_DISAGREES, text
@@ -110,6 +108,10 @@ def never_binds(quota: str, key: str) -> tuple[Reason, str]:
     right = f"requests.{key.removeprefix('limits.')}"
     text = f"quota {quota}: {key} limits nothing, since of extended resources only requests are counted: use {right}"
     return Reason.QUOTA_NEVER_BINDS, text
+
+
+def _suspended(group: Group) -> str:
+    return ", ".join(owner.called for owner in group.suspended[:_MOST_REASONS])
 
 
 def _called(group: Group) -> str:

@@ -131,7 +131,6 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
         created=_created(basis, live),
         absent=absent,
         podgroup=basis.podgroup,
-        owner=basis.owners[0] if basis.owners else None,
         owners=tuple(basis.owners),
         problem=basis.problem,
     )

@@ -101,7 +101,7 @@ class Ledger:
         return frozenset(
             quota.name
             for quota in self.quotas.get(group.identity.namespace, [])
-            if any(namespace_quota.charges(quota, shape) for shape in shapes)
+            if any(namespace_quota.charges(quota, shape, self._price) for shape in shapes)
         )
 
     def reserve(self, group: Group) -> None:
@@ -112,7 +112,7 @@ class Ledger:
 
     def _stops(self, group: Group, quota: QuotaFacts) -> Iterator[namespace_quota.QuotaStop]:
         promised = self.promised.get((quota.namespace, quota.name), {})
-        count = self._count(quota) if group.absent else {}
+        count = self.count(quota) if group.absent else {}
         whole: Resources | None = None
         for stop in namespace_quota.shortages(quota, group.absent, count, promised, self._price):
             if isinstance(stop, namespace_quota.QuotaShort):
@@ -140,7 +140,8 @@ class Ledger:
                 if key in quota.hard:
                     book[key] = book.get(key, 0) + amount * count
 
-    def _count(self, quota: QuotaFacts) -> Resources:
+    def count(self, quota: QuotaFacts) -> Resources:
+        """What the pods of the quota's namespace charge now, by our own count."""
         key = (quota.namespace, quota.name)
         found = self._counts.get(key)
         if found is None:

@@ -136,6 +136,11 @@ class OwnerFacts(Fact, frozen=True):
     task_min: int = 0  # from the labels of a group without object
     problem: str = ""
 
+    @property
+    def called(self) -> str:
+        """As people know it."""
+        return f"{self.kind} {self.name}"
+
 
 class PodGroupFacts(Fact, frozen=True):
     api: str  # API group of the dialect

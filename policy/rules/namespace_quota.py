@@ -14,8 +14,7 @@ from policy.rules.conclusions import Absent
 from policy.rules.model import PodFacts, QuotaFacts, Resources, ScopeFact, Shape
 from policy.rules.quantity import NANO
 
-_UNDER_BOTH_NAMES = ("cpu", "memory", "ephemeral-storage")
-_LIMITED = ("cpu", "memory", "ephemeral-storage")
+PLAIN = ("cpu", "memory", "ephemeral-storage")  # with keys of their bare names, and of their limits
 
 
 class QuotaShort(msgspec.Struct, frozen=True):
@@ -50,15 +49,20 @@ class QuotaUnstated(msgspec.Struct, frozen=True):
 QuotaStop = QuotaShort | QuotaUnstated
 
 
+def resource_of(key: str) -> str:
+    """The resource that a quota's key is about."""
+    return key.removeprefix("requests.").removeprefix("limits.")
+
+
 def cost(shape: Shape) -> Resources:
     """What one pod of this shape charges, under every key that a quota may list."""
     charged: Resources = {"pods": NANO, "count/pods": NANO}
     for name, amount in shape.requests.items():
         charged[f"requests.{name}"] = amount
-        if name in _UNDER_BOTH_NAMES or name.startswith("hugepages-"):
+        if name in PLAIN or name.startswith("hugepages-"):
             charged[name] = amount
     for name, amount in shape.limits.items():
-        if name in _LIMITED:
+        if name in PLAIN:
             charged[f"limits.{name}"] = amount
     return charged
 
@@ -114,15 +118,15 @@ def _priority_in_scope(scope: ScopeFact, name: str) -> bool:
             return bool(name)
 
 
-def charges(quota: QuotaFacts, shape: Shape) -> bool:
+def charges(quota: QuotaFacts, shape: Shape, price: Price) -> bool:
     """Whether a pod of this shape takes anything of the quota."""
-    return matches(quota, shape) and any(amount and key in quota.hard for key, amount in cost(shape).items())
+    return matches(quota, shape) and any(amount and key in quota.hard for key, amount in price(shape).items())
 
 
 def idle_keys(quota: QuotaFacts) -> list[str]:
     """Keys that never bind: of extended resources only requests are counted (evaluator/core/pods.go)."""
     limits = (key for key in quota.hard if key.startswith("limits."))
-    return sorted(key for key in limits if key.removeprefix("limits.") not in _LIMITED)
+    return sorted(key for key in limits if key.removeprefix("limits.") not in PLAIN)
 
 
 def disagreements(quota: QuotaFacts, count: Mapping[str, int]) -> dict[str, tuple[int, int]]:
@@ -130,7 +134,7 @@ def disagreements(quota: QuotaFacts, count: Mapping[str, int]) -> dict[str, tupl
     return {
         key: (quota.used[key], count[key])
         for key in sorted(quota.hard)
-        if is_of_pods(key) and key in quota.used and quota.used[key] != count.get(key, 0)
+        if is_of_pods(key) and key in quota.used and quota.used[key] != count[key]
     }
 
 
@@ -138,9 +142,9 @@ def is_of_pods(key: str) -> bool:
     """Whether pods alone charge this key; storage and counts of other objects are not ours to check."""
     if key in ("pods", "count/pods"):
         return True
-    name = key.removeprefix("requests.").removeprefix("limits.")
-    extended = "/" in name and key.startswith("requests.") and not key.startswith("count/")
-    return name in _UNDER_BOTH_NAMES or name.startswith("hugepages-") or extended
+    name = resource_of(key)
+    extended = "/" in name and key.startswith("requests.")
+    return name in PLAIN or name.startswith("hugepages-") or extended
 
 
 class Tally(msgspec.Struct):

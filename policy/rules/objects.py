@@ -53,7 +53,6 @@ class ObjectMeta(Wire, frozen=True):
 
 class ManagedFields(Wire, frozen=True):
     manager: str = ""
-    operation: str = ""
     subresource: str = ""
     fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=msgspec.Raw(b"{}"))
 
@@ -293,7 +292,6 @@ class RuntimeClass(Wire, frozen=True):
 
 class ObjectReference(Wire, frozen=True):
     kind: str = ""
-    namespace: str = ""
     name: str = ""
     uid: str = ""
 
@@ -307,7 +305,6 @@ class Event(Wire, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
-    reason: str = ""
     message: str = ""
     last_timestamp: str | None = None
     event_time: str | None = None

@@ -49,7 +49,7 @@ def taken_over(group: Group, now: float) -> Move | None:
     if not pulls and not (foreign and group.suspended):
         return None
     whose = {pull.uid for pull in pulls} or {o.uid for o in group.owners if o.claim and o.claim.foreign}
-    owners = [f"{o.kind} {o.name}" for o in group.owners if o.uid in whose]
+    owners = [o.called for o in group.owners if o.uid in whose]
     return Move("resume", explain.taken_over(group, owners), pulls + deadlock.resume(group, now))
 
 

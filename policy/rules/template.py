@@ -2,7 +2,8 @@
 
 LimitRanges fill what containers leave open (plugin/pkg/admission/limitranger of k8s.io/kubernetes), the RuntimeClass
 adds its overhead (KEP-688), the default PriorityClass gives its name and value. Webhooks of others may add more: a
-sibling, or the owner's refused create, tells. May know objects, resources, shape and the model.
+sibling, or the owner's refused create, tells. May know objects, resources, shape, the model and the keys
+of quotas.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +12,9 @@ from functools import lru_cache
 import msgspec
 
 from policy.rules.model import LimitRangeFacts, OwnerFacts, RefusalFacts, Shape, Snapshot
+from policy.rules.namespace_quota import PLAIN, resource_of
 from policy.rules.objects import Container, Pod, Quantities, ResourceRequirements
 from policy.rules.shape import shape_of
-
-_PLAIN = ("cpu", "memory", "ephemeral-storage")
 
 
 class _Surroundings(msgspec.Struct, frozen=True):
@@ -96,9 +96,9 @@ def _corrected(shape: Shape, refusal: RefusalFacts) -> Shape:
     requests, limits = dict(shape.requests), dict(shape.limits)
     for key, amount in refusal.requested.items():
         if key.startswith("limits."):
-            limits[key.removeprefix("limits.")] = amount
-        elif key.startswith(("requests.", "hugepages-")) or key in _PLAIN:
-            requests[key.removeprefix("requests.")] = amount
+            limits[resource_of(key)] = amount
+        elif key.startswith(("requests.", "hugepages-")) or key in PLAIN:
+            requests[resource_of(key)] = amount
     if requests == shape.requests and limits == shape.limits:
         return shape
     return msgspec.structs.replace(shape, requests=requests, limits=limits)

@@ -10,7 +10,7 @@ import msgspec
 
 from policy import names
 from policy.rules import explain, lifecycle
-from policy.rules.conclusions import Action, Decision, Group
+from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.explain import Told
 from policy.rules.model import PodFacts
 
@@ -35,7 +35,9 @@ def _lifted(group: Group) -> int:
     return len(group.started) if group.begun or not group.gated else 0
 
 
-def of(group: Group, action: Action, told: Told, places: dict[str, str] | None = None) -> Decision:
+def of(
+    group: Group, action: Action, told: Told, places: dict[str, str] | None = None, pulls: tuple[Pull, ...] = ()
+) -> Decision:
     reason, limiter, message, numbers = told
     seen = lifecycle.observe(
         need=group.need,
@@ -56,6 +58,7 @@ def of(group: Group, action: Action, told: Told, places: dict[str, str] | None =
         numbers=numbers,
         places=places or {},
         need=group.need,
+        pulls=pulls,
     )
 
 

@@ -108,6 +108,14 @@ def cluster(make_cluster: MakeCluster) -> Cluster:
     return make_cluster()
 
 
+@pytest.fixture(scope="module")
+def arena(make_cluster: MakeCluster) -> Iterator[Cluster]:
+    """Four nodes of 8 GPUs for the tests of one file: groups that compete for quotas."""
+    made = make_cluster(nodes=4, gpus=8)
+    yield made
+    take_down(made)
+
+
 @pytest.fixture(scope="session")
 def victim_cluster(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """A cluster whose parts the tests of failures break and heal; a lifted gang has 5 s to be bound, 5 groups may wait."""

@@ -17,13 +17,6 @@ FROZEN_SECONDS = float(os.environ.get("GANGGATE_FROZEN", "15"))  # the full coun
 GANGS = 20
 
 
-@pytest.fixture(scope="module")
-def arena(make_cluster):
-    made = make_cluster(nodes=4, gpus=8)
-    yield made
-    made.down()
-
-
 def submit(kubectl, objects, *, shuffle):
     """PodGroups first, then the Jobs one by one in a random order: their controllers' creates interleave."""
     first = [o for o in objects if o["kind"] != "Job"]

@@ -8,13 +8,6 @@ from tests.cluster.test_crash import crash
 from tests.cluster.test_deadlock import all_complete, deadlock
 
 
-@pytest.fixture(scope="module")
-def arena(make_cluster):
-    made = make_cluster(nodes=4, gpus=8)
-    yield made
-    made.down()
-
-
 @pytest.mark.parametrize("where", [f"lever-{m}-{n}" for n in range(1, 7) for m in ("before", "after")])
 def test_a_cure_is_finished_after_a_crash(arena, where):
     """Three writes suspend the second training, three resume it."""

@@ -18,13 +18,6 @@ WAIT_SECONDS = float(os.environ.get("GANGGATE_DEADLINE_WAIT", "25"))
 BACKOFF_SECONDS = float(os.environ.get("GANGGATE_BACKOFF", "20"))  # the full count: 300
 
 
-@pytest.fixture(scope="module")
-def arena(make_cluster):
-    made = make_cluster(nodes=4, gpus=8)
-    yield made
-    made.down()
-
-
 def pods(kubectl, space):
     return kubectl.json("get", "pods", "-n", space)["items"]
 
@@ -32,6 +25,11 @@ def pods(kubectl, space):
 def bound(kubectl, space, owner):
     mine = [p for p in pods(kubectl, space) if p["metadata"]["labels"].get(names.JOB_NAME_LABEL) == owner]
     return sum(1 for p in mine if p["spec"].get("nodeName"))
+
+
+def lasting(space, name):
+    """Four pods that run on until they are deleted."""
+    return job(space, name, 4, template=quotas.member(run="900s"))
 
 
 def raise_quota(kubectl, space, amount, name="quota"):
@@ -83,9 +81,9 @@ def test_a_group_that_was_refused_starts_soon_after_the_room(arena):
     kubectl = arena.kubectl
     with namespace_in(arena, "gang") as space:
         kubectl.create([quota(space, hard={GPU_KEY: "4"})])
-        kubectl.create([job(space, "first", 4, template=quotas.member(run="900s"))], validate=False)
+        kubectl.create([lasting(space, "first")], validate=False)
         wait_until(lambda: bound(kubectl, space, "first") == 4, timeout=20)
-        kubectl.create([job(space, "late", 4, template=quotas.member(run="900s"))], validate=False)
+        kubectl.create([lasting(space, "late")], validate=False)
         wait_until(lambda: "NamespaceQuotaShort" in events(kubectl, space), timeout=20, what="said on the owner")
         holds_for(lambda: not bound(kubectl, space, "late"), BACKOFF_SECONDS)  # the controller's back-off grows
         kubectl("delete", "job", "first", "-n", space)
@@ -112,7 +110,7 @@ def test_a_container_that_another_webhook_adds_after_ours_is_counted(arena):
     extra = {"name": "extra", "image": "busybox:1.36", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     with namespace_in(arena, "gang") as space, sidecar.adding(admin, space, extra):
         kubectl.create([quota(space, hard={GPU_KEY: "1"})])
-        kubectl.create([job(space, "j", 4, template=quotas.member(run="900s"))], validate=False)
+        kubectl.create([lasting(space, "j")], validate=False)
         told = "4 pods need 8 requests.nvidia.com/gpu, quota quota allows 1"
         wait_until(lambda: any(told in m for m in messages(kubectl, space)), timeout=30, what=told)
         raise_quota(kubectl, space, 7)
@@ -143,9 +141,9 @@ def test_a_quota_is_lowered_below_its_use_while_a_group_waits_and_raised_again(a
     kubectl = arena.kubectl
     with namespace_in(arena, "gang") as space:
         kubectl.create([quota(space, hard={GPU_KEY: "6"})])
-        kubectl.create([job(space, "a", 4, template=quotas.member(run="900s"))], validate=False)
+        kubectl.create([lasting(space, "a")], validate=False)
         wait_until(lambda: bound(kubectl, space, "a") == 4, timeout=20)
-        kubectl.create([job(space, "b", 4, template=quotas.member(run="900s"))], validate=False)
+        kubectl.create([lasting(space, "b")], validate=False)
         raise_quota(kubectl, space, 3)
         wait_until(lambda: "NeverFits" in events(kubectl, space), timeout=20)
         assert bound(kubectl, space, "b") == 0
