@@ -23,9 +23,9 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identify(pid: int) -> Identity | None:
-    """Identity of the process that has `pid` now; None if there is none or it is a zombie."""
+    """Identity of the process that has `pid` now; None if there is none or it is over."""
     fields = _stat(pid)
-    if fields is None or fields[0] in _DEAD:
+    if fields is None or _over(fields):
         return None
     return Identity(pid, int(fields[19]), boot())
 
@@ -48,7 +48,7 @@ def group(pgid: int) -> Iterator[int]:
     """Living members of the process group `pgid`."""
     for pid in _pids():
         fields = _stat(pid)
-        if fields is not None and fields[0] not in _DEAD and int(fields[2]) == pgid:
+        if fields is not None and not _over(fields) and int(fields[2]) == pgid:
             yield pid
 
 
@@ -63,6 +63,15 @@ def marked(variable: str, value: str) -> Iterator[int]:
 
 def _pids() -> Iterator[int]:
     return (int(entry.name) for entry in PROC.iterdir() if entry.name.isdecimal())
+
+
+def _over(fields: list[str]) -> bool:
+    """Tell whether nothing of it runs any more: it is a zombie, and no thread of it is left.
+
+    The first thread of a killed process may be a zombie while others are still on their way out, and until the last
+    has gone its sockets are open and its ports taken (proc_pid_stat(5): field 3 state, field 20 num_threads).
+    """
+    return fields[0] in _DEAD and int(fields[17]) <= 1
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -53,6 +53,14 @@ def until(check: Callable[[], bool], seconds: float = 10.0) -> None:
 SLEEP = "import signal; signal.pause()"
 
 
+# The first thread ends; the other one stays until it is told, as a killed server's may while it closes its sockets.
+HALF_ENDED = """
+import ctypes, signal, threading
+threading.Thread(target=signal.sigwait, args=([signal.SIGUSR1],)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
 def test_start_returns_when_it_is_ready(make: Make, tmp_path: Path) -> None:
     flag = tmp_path / "ready"
     process = make(f"import pathlib, signal; pathlib.Path({str(flag)!r}).touch(); signal.pause()", ready=appears(flag))
@@ -226,3 +234,15 @@ def test_the_tail_is_bounded_and_empty_without_a_log(tmp_path: Path) -> None:
 
 def process_state(pid: int | None) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_process_runs_until_its_last_thread_is_gone(make: Make) -> None:
+    """Else its ports are taken when it is started again."""
+    process = make(HALF_ENDED, stop_limit=0.2)
+    process.start(wait=False)
+    stat = Path(f"/proc/{process.pid}/stat")
+    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    assert process.alive
+    assert not process.wait_gone(0.2)
+    process.kill()
+    until(lambda: not process.alive)
