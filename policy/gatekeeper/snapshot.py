@@ -11,6 +11,7 @@ from policy import names
 from policy.gatekeeper.cache import Store
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.remembered import Remembered
 from policy.gatekeeper.source import Source
 from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
@@ -54,6 +55,7 @@ class Stores:
     def __init__(self, clock: Clock) -> None:
         self.sources: dict[str, Source[Any]] = {}
         self.by_name: dict[str, Store[Any, Any]] = {}
+        self.remembered = Remembered(self._owner)
         for name, source in SOURCES.items():
             self._add(name, source, PROJECTIONS[name], clock)
         for source in PODGROUP_SOURCES:
@@ -63,6 +65,8 @@ class Stores:
             if family is None:
                 raise LookupError(f"no family for owner kind {kind!r}")
             self._add(source.plural, source, owner_facts.owner(family), clock)
+            self.by_name[source.plural].subscribe(self.remembered.owner)
+        self.pods.subscribe(self.remembered.pod)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
         self.sources[name] = source
@@ -81,6 +85,9 @@ class Stores:
 
     def podgroups(self) -> tuple[PodGroupFacts, ...]:
         return tuple(p for s in PODGROUP_SOURCES for p in self._items(f"podgroups.{s.group}"))
+
+    def _owner(self, uid: str) -> OwnerFacts | None:
+        return next((o for s in OWNER_SOURCES.values() if (o := self.by_name[s.plural].by_uid(uid))), None)
 
     def owners(self) -> dict[str, OwnerFacts]:
         return {o.uid: o for s in OWNER_SOURCES.values() for o in self._items(s.plural)}
@@ -116,5 +123,6 @@ def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snaps
         limit_ranges=stores.by_name["limitranges"].items(),
         overheads=dict(stores.by_name["runtimeclasses"].items()),
         refusals=_last(stores.by_name["events"].items()),
+        seen=stores.remembered.all(),
         stuck=stuck,
     )

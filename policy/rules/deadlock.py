@@ -4,7 +4,7 @@ Kubernetes charges a pod when it is created. Two groups whose members were creat
 lacks, for ever. Per quota one of them keeps its charge, the first in order, and the others give theirs back until the
 whole of them fits. The order is total and the same for all quotas, so the first group of all never gives back, and a
 group gives back only to one before it, or to one that cannot: no two groups give back to each other. May know the
-model; decides nothing about order or room.
+model and templates; decides nothing about order or room.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import msgspec
 
 from policy.rules.conclusions import Group, Pull
 from policy.rules.model import Claim, OwnerFacts, Snapshot, Why
+from policy.rules.template import digest
 
 MOST_TIMES: Final = 3  # that a group gives back to end a deadlock
 
@@ -99,6 +100,7 @@ def _claim(group: Group, owner: OwnerFacts, why: Why, now: float) -> Claim:
         at=now,
         requests=sibling.shape.requests if sibling else before.requests if before else {},
         limits=sibling.shape.limits if sibling else before.limits if before else {},
+        template=digest(owner.template) if sibling else before.template if before else "",
     )
 
 

@@ -64,6 +64,7 @@ class Claim(Fact, frozen=True):
     tries: int = 0  # that it was suspended to save its deadline
     requests: Resources = {}  # of one member, as it was seen: a suspended owner has none to ask
     limits: Resources = {}
+    template: str = ""  # digest of the template they came of: a suspended owner may be given another
     ended: float = 0.0  # when we resumed it, or found that somebody else had
     foreign: bool = False  # somebody else did: it is theirs, for good
 
@@ -200,6 +201,13 @@ class RefusalFacts(Fact, frozen=True):
     unstated: bool = False  # no shortage: the quota demands amounts that the pod does not state
 
 
+class SeenFacts(Fact, frozen=True):
+    """The last member of an owner that went: its size when no pod is left to ask."""
+
+    template: str  # that it was made of
+    shape: Shape
+
+
 class NamespaceFacts(Fact, frozen=True):
     name: str
     policy: str = ""
@@ -223,6 +231,7 @@ class Snapshot(Fact, frozen=True):
     limit_ranges: tuple[LimitRangeFacts, ...] = ()
     overheads: dict[str, dict[str, str | int | float]] = {}  # by RuntimeClass
     refusals: dict[str, RefusalFacts] = {}  # the last one, by owner uid
+    seen: dict[str, SeenFacts] = {}  # by owner uid
     stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
 
 

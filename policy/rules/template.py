@@ -8,6 +8,7 @@ of quotas.
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 
 import msgspec
 
@@ -36,10 +37,12 @@ class Sizes:
             self._ranges[one.namespace] = (*self._ranges.get(one.namespace, ()), one)
 
     def of(self, owner: OwnerFacts) -> Shape:
-        """As it was seen before we suspended the owner, else its template; raised to what a refusal told."""
-        shape = self._admitted(owner)
-        if owner.claim is not None and (owner.claim.requests or owner.claim.limits):
-            shape = msgspec.structs.replace(shape, requests=owner.claim.requests, limits=owner.claim.limits)
+        """As one was last seen of this very template, else what that tells; raised to what a refusal told."""
+        seen = self._snapshot.seen.get(owner.uid)
+        if seen is not None and seen.template == owner.template:
+            shape = seen.shape
+        else:
+            shape = _claimed(owner, self._admitted(owner))
         refusal = self._snapshot.refusals.get(owner.uid)
         return _corrected(shape, refusal) if refusal is not None and refusal.requested else shape
 
@@ -55,6 +58,19 @@ class Sizes:
             ranges, snapshot.overheads.get(spec.runtime_class_name), name, snapshot.priority_classes.get(name, 0)
         )
         return _admitted(owner.template, msgspec.json.encode(around, order="sorted"))
+
+
+def digest(template: str) -> str:
+    """Short name of a template, to tell whether it is still the same."""
+    return sha256(template.encode()).hexdigest()[:16]
+
+
+def _claimed(owner: OwnerFacts, shape: Shape) -> Shape:
+    """With the amounts that were seen when we suspended the owner, unless somebody gave it another template since."""
+    claim = owner.claim
+    if claim is None or not (claim.requests or claim.limits) or claim.template != digest(owner.template):
+        return shape
+    return msgspec.structs.replace(shape, requests=claim.requests, limits=claim.limits)
 
 
 @lru_cache(maxsize=5_000)

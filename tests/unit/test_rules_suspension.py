@@ -8,6 +8,7 @@ from policy.rules.decide import decide
 from policy.rules.deadlock import MOST_TIMES
 from policy.rules.lifecycle import State
 from policy.rules.model import Claim, Config, RefusalFacts
+from policy.rules.template import digest
 from tests.unit.rules_facts import NOW, NS, amounts, gang, job, lifted, nodes, podgroup, pods, quota, shape, snapshot
 
 LEVER = ("spec", "suspend")
@@ -34,7 +35,7 @@ def decisions(found, now=NOW):
 
 def ours(owner, why="deadlock", **claim):
     """The owner as it stands after we suspended it."""
-    record = Claim(f"Job/{NS}/{owner.uid}", why, 1.0, **({"times": 1} | claim))
+    record = Claim(f"Job/{NS}/{owner.uid}", why, 1.0, **({"times": 1, "template": digest(owner.template)} | claim))
     return msgspec.structs.replace(owner, held=True, ours=True, claim=record)
 
 
@@ -45,6 +46,7 @@ def test_the_later_of_two_that_hold_each_other_up_gives_back():
     (pull,) = found["b"].pulls
     assert (pull.uid, pull.suspend, pull.claim.times) == ("b", True, 1)
     assert pull.claim.requests == shape().requests, "its size, for when no pod is left to ask"
+    assert pull.claim.template, "and of which template that was"
     assert found["b"].message == (
         "3 pods given back, since Job a goes first in quota q; starts again, in its old place, when all 4 fit"
     )

@@ -5,10 +5,10 @@ import pytest
 
 from policy.rules import owner_facts, refusal
 from policy.rules.membership.job import FAMILY
-from policy.rules.model import LimitRangeFacts, Snapshot
+from policy.rules.model import Claim, LimitRangeFacts, SeenFacts, Shape, Snapshot
 from policy.rules.objects import Event, Job, ObjectReference
 from policy.rules.quantity import parse
-from policy.rules.template import Sizes
+from policy.rules.template import Sizes, digest
 
 
 def owner(containers, **spec):
@@ -53,6 +53,33 @@ def test_the_runtime_class_adds_its_overhead():
 def test_the_default_priority_class_gives_name_and_value():
     shape = sized(owner([{}]), default_priority_class="usual", priority_classes={"usual": 5})
     assert (shape.priority_class, shape.priority) == ("usual", 5)
+
+
+LARGER = {"cpu": parse("3")}  # a webhook of somebody else's added a container
+
+
+def test_a_member_that_was_seen_is_as_large_as_it_was():
+    found = owner([{"resources": {"requests": {"cpu": "1"}}}])
+    seen = {"u": SeenFacts(found.template, Shape(requests=LARGER))}
+    assert sized(found, seen=seen).requests == LARGER
+    assert sized(found, seen={"other": seen["u"]}).requests == {"cpu": parse("1")}
+
+
+def suspended(found, template):
+    claim = Claim("g", "deadlock", 1.0, requests=LARGER, template=template)
+    return msgspec.structs.replace(found, claim=claim)
+
+
+def test_the_record_of_a_suspension_tells_its_size():
+    found = owner([{"resources": {"requests": {"cpu": "1"}}}])
+    assert sized(suspended(found, digest(found.template))).requests == LARGER
+
+
+def test_a_suspended_owner_may_be_given_another_template():
+    """KEP-5440 lets users change the resources of a suspended Job: what was seen before is no more."""
+    found = owner([{"resources": {"requests": {"cpu": "1"}}}])
+    seen = {"u": SeenFacts("another", Shape(requests=LARGER))}
+    assert sized(suspended(found, digest("another")), seen=seen).requests == {"cpu": parse("1")}
 
 
 def event(message):
