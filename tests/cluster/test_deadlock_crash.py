@@ -4,7 +4,7 @@ import pytest
 
 from tests.cluster.conftest import namespace_in, wait_until
 from tests.cluster.quotas import GPU_KEY, quota, suspended
-from tests.cluster.test_crash import crash
+from tests.cluster.test_crash import crash, succeed
 from tests.cluster.test_deadlock import all_complete, deadlock
 
 
@@ -18,6 +18,6 @@ def test_a_cure_is_finished_after_a_crash(arena, where):
         doomed = arena.processes["gatekeeper"]
         deadlock(kubectl, space)
         wait_until(lambda: not doomed.alive, timeout=60, what="the gatekeeper's death")
-        arena.start_gatekeeper()
+        succeed(arena)
         wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
         assert not suspended(kubectl, space)
