@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from policy.gatekeeper.client import Client
-from policy.gatekeeper.errors import TransportError
+from policy.gatekeeper.errors import ApiError, TransportError
 from policy.rules.objects import ObjectMeta, Pod
 
 WATCH = {"watch": "true", "timeoutSeconds": "600", "allowWatchBookmarks": "true"}
@@ -129,12 +129,16 @@ def submit(client: Client, namespace: str, jobs: list[dict]) -> float:
 
 
 def clear(client: Client, namespace: str) -> None:
-    """Delete the namespace and wait until nothing of it is left, so that runs do not share capacity."""
-    client.request("DELETE", f"/api/v1/namespaces/{namespace}")
+    """Delete the namespace and wait until nothing of it is left: neither capacity nor anybody's work on its remains."""
+    path = f"/api/v1/namespaces/{namespace}"
+    client.request("DELETE", path)
     end = time.monotonic() + 180
     while time.monotonic() < end:
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        if not msgspec.json.decode(client.get(path, {"limit": "1"}))["items"]:
-            return
+        try:
+            client.get(path)
+        except ApiError as error:
+            if error.is_not_found:
+                return
+            raise
         threading.Event().wait(0.2)
-    raise TimeoutError(f"namespace {namespace} still has pods after 180 s")
+    raise TimeoutError(f"namespace {namespace} is still there after 180 s")
