@@ -47,6 +47,18 @@ GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 OWN_PODGROUP_PREFIX: Final = "ganggate-"  # + uid of the root owner
 
+# --- labels of operators, by which a pod tells its role ------------------------------------------------------
+JOBSET_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+JOBSET_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"  # an annotation
+KUBEFLOW_REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
+KUBEFLOW_JOB_ROLE: Final = "training.kubeflow.org/job-role"
+RAY_GROUP: Final = "ray.io/group"
+RAY_REPLICA: Final = "ray.io/worker-group-replica-name"
+LWS_GROUP_INDEX: Final = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_WORKER_INDEX: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+SPARK_ROLE: Final = "spark-role"
+
+# --- queues --------------------------------------------------------------------------------------------------
 QUEUE_NAME: Final = "volcano.sh/queue-name"
 QUEUE_NAME_LONG: Final = "scheduling.volcano.sh/queue-name"
 DEFAULT_QUEUE: Final = "default"
@@ -128,6 +140,7 @@ class Reason(StrEnum):
     PODGROUP_MISSING = "PodGroupMissing"
     PODGROUP_INVALID = "PodGroupInvalid"
     OWNER_GONE = "OwnerGone"
+    OWNER_UNREADABLE = "OwnerUnreadable"
     FOREIGN_GATE = "ForeignGate"
     ADMITTED = "GangAdmitted"
     LIFTED = "GangLifted"

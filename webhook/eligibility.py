@@ -166,5 +166,8 @@ def _sign(pod: Pod, wanted: Gate) -> str | None:
         return f"a group ({wanted.identity.how}: {shown(wanted.identity.name)})"
     if wanted.queue is not None:
         return f"a queue ({wanted.queue.where}: {shown(wanted.queue.name)})"
+    owner = pod.metadata.controller
+    if owner is not None and (owner.group, owner.kind) == ("", "Pod"):
+        return f"a pod for its controller ({owner.name})"  # a driver's executors: who leads them is found by its uid
     extended = resources.extended(pod)
     return f"an extended resource ({min(extended)})" if extended else None

@@ -109,7 +109,7 @@ def _known_as(snapshot: Snapshot, found: Group) -> Iterator[tuple[str, str]]:
 def _owners(snapshot: Snapshot, found: Group) -> Iterator[OwnerFacts]:
     if found.owner:
         yield found.owner
-    for uid in {m.owner for m in found.members}:
+    for uid in found.makers:
         if uid in snapshot.owners:
             yield snapshot.owners[uid]
 

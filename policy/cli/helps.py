@@ -131,6 +131,10 @@ def _owner_gone(_: Case) -> Iterator[str]:
     yield "delete the pods: nothing will complete their group"
 
 
+def _owner_unreadable(_: Case) -> Iterator[str]:
+    yield "grant ganggate what the message says is missing, or end the chain of controllers that it names"
+
+
 def _foreign_gate(case: Case) -> Iterator[str]:
     yield f"whoever set {case.row.limiter} must remove it first"
 
@@ -172,6 +176,7 @@ _ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
     Reason.PODGROUP_MISSING: _podgroup_missing,
     Reason.PODGROUP_INVALID: _podgroup_invalid,
     Reason.OWNER_GONE: _owner_gone,
+    Reason.OWNER_UNREADABLE: _owner_unreadable,
     Reason.FOREIGN_GATE: _foreign_gate,
     Reason.TOO_MANY_GROUPS: _too_many,
     Reason.LIFT_REFUSED: _refused,

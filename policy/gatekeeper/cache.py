@@ -85,6 +85,7 @@ class Store(Generic[T, U]):
         self._generation = 0
         self._observed = 0
         self._synced = self._watching = False
+        self.denied = ""  # the right without which nothing feeds it: "list jobs.batch"
         self._alive = clock.monotonic()
 
     # --- reading ---------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ class Levers:
         self._changed()
 
     def _path(self, owner: OwnerFacts) -> str:
-        source = self._sources[owner.kind]
+        source = self._sources[f"{owner.kind}.{owner.api}"]
         where = f"{group_path(source.group, source.version)}/namespaces/{owner.namespace}"
         return f"{where}/{source.plural}/{owner.name}"
 

@@ -173,7 +173,7 @@ def manifest(group: Group) -> dict[str, Any]:
         "apiVersion": f"{names.VOLCANO_API}/{names.VOLCANO_VERSION}",
         "kind": "PodGroup",
         "metadata": {
-            "name": own_podgroup(owner.uid),
+            "name": own_podgroup(owner.uid, group.identity.part),
             "namespace": owner.namespace,
             "labels": {names.LABEL_MANAGED: names.MANAGER},
             "ownerReferences": [{**reference, "controller": True}],
@@ -201,13 +201,19 @@ def status(api: str, told: Told, stamp: str) -> dict[str, Any]:
 def _told(group: Group, decision: Decision) -> Told:
     api = group.podgroup.api if group.podgroup else names.VOLCANO_API
     return Told(
-        phase=_PHASES[api].get(decision.state, "Pending"),
+        phase=_phase(api, decision),
         running=sum(1 for m in group.members if m.node),
         reason=decision.reason,
         message=decision.message,
         position=decision.position,
         scheduled=decision.action != "hold",
     )
+
+
+def _phase(api: str, decision: Decision) -> str:
+    if decision.called and decision.state not in _PHASES[api]:
+        return _PHASES[api][State.LIFTING]
+    return _PHASES[api].get(decision.state, "Pending")
 
 
 def _path(api: str, namespace: str) -> str:

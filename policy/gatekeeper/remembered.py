@@ -27,9 +27,10 @@ class Remembered:
         if went is None or not went.live or (delta.after is not None and delta.after.live):
             return
         owner = self._owner(went.owner)
-        if owner is not None:
+        part = owner.part if owner else None  # of members of several kinds this one tells nothing
+        if part is not None:
             with self._lock:
-                self._seen[owner.uid] = SeenFacts(owner.template, went.shape)
+                self._seen[went.owner] = SeenFacts(part.template, went.shape)
 
     def owner(self, delta: Delta[Any]) -> None:
         """Forget an owner that is gone."""

@@ -23,7 +23,8 @@ PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.COSCHEDULING_OLD_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
 )
 OWNER_SOURCES: dict[str, Source[Any]] = {
-    "Job": Source("batch", "v1", "jobs", objects.Job),
+    f"{family.kind}.{family.group}": Source(family.group, family.version, family.plural, family.type)
+    for family in families.TABLE
 }
 SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
@@ -60,12 +61,9 @@ class Stores:
             self._add(name, source, PROJECTIONS[name], clock)
         for source in PODGROUP_SOURCES:
             self._add(f"podgroups.{source.group}", source, _podgroup(source), clock)
-        for kind, source in OWNER_SOURCES.items():
-            family = families.of_kind(kind)
-            if family is None:
-                raise LookupError(f"no family for owner kind {kind!r}")
-            self._add(source.plural, source, owner_facts.owner(family), clock)
-            self.by_name[source.plural].subscribe(self.remembered.owner)
+        for family, source in zip(families.TABLE, OWNER_SOURCES.values(), strict=True):
+            self._add(source.name, source, owner_facts.owner(family), clock)
+            self.by_name[source.name].subscribe(self.remembered.owner)
         self.pods.subscribe(self.remembered.pod)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
@@ -77,8 +75,16 @@ class Stores:
         return self.by_name["pods"]
 
     def not_ready(self) -> list[str]:
-        """Names of the stores that a decision may not rest on now."""
-        return [name for name, store in self.by_name.items() if not store.ready]
+        """Stores that a decision may not rest on now. Owners that may not be read hold their own groups only."""
+        owners = {source.name for source in OWNER_SOURCES.values()}
+        return [
+            name for name, store in self.by_name.items() if not store.ready and not (store.denied and name in owners)
+        ]
+
+    def unreadable(self) -> dict[str, str]:
+        """The right that is missing, by kind of owner."""
+        stores = {kind: self.by_name[source.name] for kind, source in OWNER_SOURCES.items()}
+        return {kind: store.denied for kind, store in stores.items() if store.denied}
 
     def _items(self, name: str) -> tuple[Any, ...]:
         return self.by_name[name].items()
@@ -87,10 +93,12 @@ class Stores:
         return tuple(p for s in PODGROUP_SOURCES for p in self._items(f"podgroups.{s.group}"))
 
     def _owner(self, uid: str) -> OwnerFacts | None:
-        return next((o for s in OWNER_SOURCES.values() if (o := self.by_name[s.plural].by_uid(uid))), None)
+        return next((o for s in OWNER_SOURCES.values() if (o := self.by_name[s.name].by_uid(uid))), None)
 
     def owners(self) -> dict[str, OwnerFacts]:
-        return {o.uid: o for s in OWNER_SOURCES.values() for o in self._items(s.plural)}
+        """What may not be read any more counts as unknown, and not as what it was."""
+        stores = (self.by_name[source.name] for source in OWNER_SOURCES.values())
+        return {owner.uid: owner for store in stores if not store.denied for owner in store.items()}
 
 
 def _podgroup(source: Source[Any]) -> Callable[[objects.PodGroup], PodGroupFacts]:
@@ -124,5 +132,6 @@ def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snaps
         overheads=dict(stores.by_name["runtimeclasses"].items()),
         refusals=_last(stores.by_name["events"].items()),
         seen=stores.remembered.all(),
+        unreadable=stores.unreadable(),
         stuck=stuck,
     )

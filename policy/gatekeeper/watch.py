@@ -142,6 +142,7 @@ class Reflector(Generic[T, U]):
     def _opened(self, stream: Stream) -> None:
         self.store.alive()
         self.store.watching(on=True)
+        self.store.denied = ""
         self._stream = stream
         self._tell("")
 
@@ -160,7 +161,8 @@ class Reflector(Generic[T, U]):
         if error.is_gone or not self.store.ready:
             self._version = ""  # after an outage only a list is known to be fresh
         if error.is_forbidden:
-            return self._failed(f"forbidden: {verb} {self.source.name}")
+            self.store.denied = f"{verb} {self.source.name}"
+            return self._failed(f"forbidden: {self.store.denied}")
         return self._failed(f"{verb} {self.source.name}: {error}", error.retry_after or 0.0)
 
     def _absent(self) -> float:
@@ -168,6 +170,7 @@ class Reflector(Generic[T, U]):
         self._version = ""
         self.store.replace((), 0)
         self.store.watching(on=True)
+        self.store.denied = ""
         self._tell("")
         return self._tuning.absent_poll
 

@@ -19,6 +19,7 @@ class Absent(msgspec.Struct, frozen=True):
 
     shape: Shape
     count: int
+    role: str = ""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -44,6 +45,10 @@ class Group(msgspec.Struct, frozen=True):
     priority: int = 0
     created: float = 0.0
     absent: tuple[Absent, ...] = ()  # members that do not exist yet, up to the minimum
+    later: tuple[Absent, ...] = ()  # those that are made once the others have come far enough
+    waits: str = ""  # what later ones wait for
+    continues: bool = False  # members of a stage before have started and are done
+    makers: tuple[str, ...] = ()  # uids of all controllers that make members, those below the owners among them
     podgroup: PodGroupFacts | None = None
     owners: tuple[OwnerFacts, ...] = ()
     problem: Problem | None = None
@@ -75,6 +80,12 @@ class Group(msgspec.Struct, frozen=True):
         return self.identity.key
 
     @property
+    def commanded(self) -> bool:
+        """Its operator made the PodGroup, and may make no pod until that one's phase has left Pending."""
+        found = self.podgroup
+        return found is not None and not found.ours and any(found.controller == o.uid for o in self.owners)
+
+    @property
     def owner(self) -> OwnerFacts | None:
         """The one that the group is called by and its PodGroup is controlled by: the oldest."""
         return self.owners[0] if self.owners else None
@@ -96,7 +107,13 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> int:
-        return max(0, self.minimum - len(self.members))
+        """Members without which nothing starts: of each role its own."""
+        return max(0, self.minimum - len(self.members), sum(a.count for a in self.absent))
+
+    @property
+    def coming(self) -> tuple[Absent, ...]:
+        """All that is yet to be made."""
+        return self.absent + self.later
 
     @property
     def suspended(self) -> tuple[OwnerFacts, ...]:
@@ -136,6 +153,7 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
     places: dict[str, str] = {}  # uid of a member to lift -> node, "" where none is pinned
     need: int = 0
     pulls: tuple[Pull, ...] = ()
+    called: bool = False  # its operator may make the pods
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -90,8 +90,9 @@ def give_back(group: Group, why: Why, now: float) -> tuple[Pull, ...]:
 
 
 def _claim(group: Group, owner: OwnerFacts, why: Why, now: float) -> Claim:
-    before = owner.claim
-    sibling = next((m for m in group.members if m.owner == owner.uid), None)
+    """With the size of its members, where all are alike."""
+    before, part = owner.claim, owner.part
+    sibling = next((m for m in group.members if m.owner == owner.uid), None) if part else None
     return Claim(
         group=group.key,
         why=why,
@@ -100,7 +101,7 @@ def _claim(group: Group, owner: OwnerFacts, why: Why, now: float) -> Claim:
         at=now,
         requests=sibling.shape.requests if sibling else before.requests if before else {},
         limits=sibling.shape.limits if sibling else before.limits if before else {},
-        template=digest(owner.template) if sibling else before.template if before else "",
+        template=digest(part.template) if part and sibling else before.template if before else "",
     )
 
 

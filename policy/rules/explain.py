@@ -21,10 +21,18 @@ Told = tuple[Reason, str, str, dict[str, int]]  # reason, limiter, message, numb
 
 def forming(group: Group) -> Told:
     have, need = len(group.members), group.minimum
-    text = f"{have} of {need} pods exist; waiting for {need - have} more ({group.source})"
+    roles = ", ".join(f"{a.count} {a.role}" for a in group.absent if a.role)
+    what = f"{group.missing} more: {roles}" if roles else f"{group.missing} more"
+    text = f"{have} of {need} pods exist; waiting for {what} ({group.source})"
+    text += _later(group)
     if group.leaving:
         text += f"; {group.leaving} terminating do not count"
     return Reason.FORMING, "members", text, _members(group)
+
+
+def _later(group: Group) -> str:
+    count = sum(a.count for a in group.later)
+    return f"; {count} more {'comes' if count == 1 else 'come'} later, waiting for {group.waits}" if count else ""
 
 
 def quota(group: Group, short: QuotaShort) -> Told:
@@ -183,6 +191,8 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
         text += f", placed on {_count(pinned, 'node')}"
     if unverified:
         text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
+    if group.later:
+        text += f"{_later(group)}: their room is kept"
     return Reason.ADMITTED, "", text, _members(group) | {"lifting": lifting, "nodes": pinned}
 
 
@@ -191,6 +201,7 @@ def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
     text = f"{lifted} of {group.need} pods lifted, {bound} bound"
     if group.going and group.short:
         text += f"; {len(group.going)} terminating, whose room is free when they are gone"
+    text += _later(group)
     if late is not None:
         return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers

@@ -22,6 +22,7 @@ from policy.rules.model import (
     PodGroupFacts,
     QueueFacts,
     QuotaFacts,
+    Ref,
     RefusalFacts,
     ScopeFact,
 )
@@ -31,6 +32,7 @@ from policy.rules.objects import (
     Namespace,
     Node,
     ObjectMeta,
+    OwnerReference,
     Pod,
     PodGroup,
     Quantities,
@@ -67,6 +69,7 @@ def pod(item: Pod) -> PodFacts:
         group=identity,
         problem=problem,
         owner=owner.uid if owner else "",
+        above=ref(owner) if owner else None,
         role=meta.annotation(names.TASK_SPEC) or meta.label(names.TASK_SPEC) or "",
         index=_index(meta),
         labels=meta.labels or {},
@@ -75,6 +78,12 @@ def pod(item: Pod) -> PodFacts:
         pin=single_node(item),
         task_min=task_min(meta),
     )
+
+
+@lru_cache(maxsize=20_000)
+def ref(owner: OwnerReference) -> Ref:
+    """One object for all that an owner controls."""
+    return Ref(owner.group, owner.kind, owner.name, owner.uid)
 
 
 def membership(item: Pod) -> tuple[Identity | None, str, str]:

@@ -4,12 +4,16 @@ PodGroup, owner or labels say how many start together; a minimum is lowered only
 controller that still exists, so a name used again is a new group. May know the model and names.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from policy import names
 from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.membership.identity import LITE, NATIVE, Identity
-from policy.rules.model import OwnerFacts, PodFacts, PodGroupFacts, RefusalFacts, Shape, Snapshot
+from policy.rules.model import OwnerFacts, PartFacts, PodFacts, PodGroupFacts, RefusalFacts, Shape, Snapshot
+
+Sized = Callable[[OwnerFacts, PartFacts], Shape]
 
 
 def left(minimum: int, at_once: int | None, owners: Sequence[OwnerFacts], others: Sequence[PodFacts]) -> int:
@@ -27,6 +31,12 @@ def succeeded_since_lift(others: Sequence[PodFacts], live: Sequence[PodFacts]) -
     if since is None:
         return 0
     return sum(1 for p in others if p.phase == "Succeeded" and p.lifted and p.lifted.at >= since)
+
+
+def continues(owners: Sequence[OwnerFacts], others: Sequence[PodFacts]) -> bool:
+    """Whether members of an earlier stage have started and are done, so that the next one's room is promised."""
+    staged = {owner.uid for owner in owners if len({part.stage for part in owner.parts}) > 1}
+    return any(p.lifted and p.phase == "Succeeded" and p.owner in staged for p in others)
 
 
 def named_size(
@@ -58,35 +68,108 @@ def possible(owners: Sequence[OwnerFacts], live: Sequence[PodFacts]) -> int | No
     return sum(owner.size.possible for owner in owners)
 
 
-def absent(
-    owners: Sequence[OwnerFacts], live: Sequence[PodFacts], missing: int, size: Callable[[OwnerFacts], Shape]
-) -> tuple[Absent, ...]:
-    """The missing members, owner by owner, sized from a sibling of the same owner, else as `size` says."""
+class Due(NamedTuple):
+    """Who must be there before anything starts, and who is made afterwards."""
+
+    minimum: int
+    absent: tuple[Absent, ...] = ()
+    later: tuple[Absent, ...] = ()
+    waits: str = ""
+    order: tuple[PodFacts, ...] = ()  # the live members, in the order of release
+
+
+def due(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], minimum: int, size: Sized) -> Due:
+    """Split the group by what its owners make first. `live` is in order of release where all are alike."""
+    roles = [_Role.of(owner, part, live) for owner in owners for part in owner.parts if part.count]
+    stage = min((r.part.stage for r in roles), default=0)
+    first = [r for r in roles if r.part.stage == stage]
+    at_first = sum(r.at_first for r in first)
+    follow = len(first) < len(roles) or any(r.at_first < r.part.minimum for r in first)
+    staged = follow and at_first < minimum <= sum(r.part.count for r in roles)
+    least = at_first if staged else minimum
+    if len(roles) < 2 and not staged:
+        return Due(least, _absent(roles, live, least - len(live), size), order=tuple(live))
+    members = _ordered(roles, live)
+    whole = staged or sum(r.part.minimum for r in roles) == minimum
+    wanted = _short(first if staged else roles, size) if whole else _absent(roles, live, least - len(live), size)
+    later = (r.missing(r.part.minimum - max(len(r.live), r.at_first if r in first else 0), size) for r in roles)
+    rest = tuple(a for a in later if a.count) if staged else ()
+    waits = next((r.part.waits for r in roles if r.part.waits), "") if staged else ""
+    return Due(least, wanted, rest, waits, members)
+
+
+class _Role(NamedTuple):
+    """One part of one owner, and its members."""
+
+    owner: OwnerFacts
+    part: PartFacts
+    live: tuple[PodFacts, ...]
+
+    @classmethod
+    def of(cls, owner: OwnerFacts, part: PartFacts, live: Sequence[PodFacts]) -> "_Role":
+        alone = len(owner.parts) == 1
+        return cls(owner, part, tuple(p for p in live if p.owner == owner.uid and (alone or p.role == part.role)))
+
+    @property
+    def at_first(self) -> int:
+        """Without which nothing of its stage starts."""
+        return min(self.part.first or self.part.count, self.part.minimum)
+
+    def missing(self, wanted: int, size: Sized) -> Absent:
+        shape = self.live[0].shape if self.live else size(self.owner, self.part)
+        return Absent(shape, max(0, wanted), self.part.role)
+
+
+def _short(roles: Sequence[_Role], size: Sized) -> tuple[Absent, ...]:
+    """Of each role what it lacks itself: no worker stands in for the head."""
+    found = (r.missing(r.at_first - len(r.live), size) for r in roles)
+    return tuple(a for a in found if a.count)
+
+
+def _absent(roles: Sequence[_Role], live: Sequence[PodFacts], missing: int, size: Sized) -> tuple[Absent, ...]:
+    """The missing members, role by role, sized from a sibling, else as `size` says."""
     found: list[Absent] = []
-    for owner in owners if missing > 0 else ():
-        siblings = [p for p in live if p.owner == owner.uid]
-        count = min(missing, max(0, owner.size.possible - len(siblings)))
-        if count:
-            found.append(Absent(siblings[0].shape if siblings else size(owner), count))
-            missing -= count
+    for role in roles if missing > 0 else ():
+        one = role.missing(min(missing, role.part.count - len(role.live)), size)
+        if one.count:
+            found.append(one)
+            missing -= one.count
     if missing > 0 and live:
         found.append(Absent(live[0].shape, missing))
     return tuple(found)
 
 
-def phantoms(group: Group) -> list[PodFacts]:
-    """Stand-ins for the members that do not exist yet, to be placed like pods."""
+def _ordered(roles: Sequence[_Role], live: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
+    """Those first without which nothing starts, of every role; then the rest, as they stand."""
+    needed = {p.uid for r in roles for p in r.live[: r.part.minimum]}
+    return (*(p for p in live if p.uid in needed), *(p for p in live if p.uid not in needed))
+
+
+def units(group: Group, members: Sequence[PodFacts]) -> list[list[PodFacts]]:
+    """What is released together: a pod, or a whole replica where a replica has several; one that is not whole waits."""
+    sizes = {part.role: part.unit for owner in group.owners for part in owner.parts if part.unit > 1}
+    if not sizes:
+        return [[member] for member in members]
+    found: dict[tuple[str, str], list[PodFacts]] = {}
+    for member in members:
+        found.setdefault((member.role, member.unit or member.uid), []).append(member)
+    there = Counter((m.role, m.unit) for m in group.members)
+    return [unit for (role, name), unit in found.items() if there[role, name] >= sizes.get(role, 1) or not unit[0].unit]
+
+
+def phantoms(group: Group, absent: Sequence[Absent] | None = None) -> list[PodFacts]:
+    """Stand-ins for members that do not exist yet (default: those that must start first), to be placed like pods."""
     found: list[PodFacts] = []
-    for absent in group.absent:
-        for _ in range(absent.count):
+    for one in group.absent if absent is None else absent:
+        for _ in range(one.count):
             name = f"{group.key}/absent-{len(found)}"
-            found.append(PodFacts(name, group.identity.namespace, name, absent.shape))
+            found.append(PodFacts(name, group.identity.namespace, name, one.shape))
     return found
 
 
 def refusal(snapshot: Snapshot, group: Group) -> RefusalFacts | None:
     """The last refused create of an owner whose pods are still missing; one that a later pod disproves is none."""
-    found = (snapshot.refusals.get(owner.uid) for owner in group.owners)
+    found = (snapshot.refusals.get(uid) for uid in group.makers)
     newest = max((m.created for m in group.members), default=0.0)
     told = [one for one in found if one is not None and one.at > newest and not one.requested]
     return max(told, key=lambda one: one.at, default=None)

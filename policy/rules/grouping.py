@@ -7,14 +7,20 @@ group exists once its owner does, even if quota refused its first pod. May know 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from policy import names
 from policy.rules import group_size, order
 from policy.rules.conclusions import Absent, Group, Problem
+from policy.rules.membership import families
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
 from policy.rules.model import NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Snapshot
+from policy.rules.roots import Roots
+from policy.rules.roots import identity as identity_of
 from policy.rules.template import Sizes
 
 GANG_POLICIES = frozenset({names.Policy.GANG, names.Policy.HYBRID})
+NAMED = frozenset({PODGROUP, LITE, NATIVE})  # kinds of identities that a pod gives by name
 _VOLCANO_FIRST = (names.VOLCANO_API, names.COSCHEDULING_API, names.COSCHEDULING_OLD_API)
 _COSCHEDULING_FIRST = (names.COSCHEDULING_API, names.COSCHEDULING_OLD_API, names.VOLCANO_API)
 
@@ -40,31 +46,56 @@ class _Index:
         self.podgroups: dict[tuple[str, str], list[PodGroupFacts]] = {}
         for podgroup in snapshot.podgroups:
             self.podgroups.setdefault((podgroup.namespace, podgroup.name), []).append(podgroup)
+        self.roots = Roots(snapshot)
+        self.makers: dict[str, list[OwnerFacts]] = {}  # those below an owner, by its uid
+        self.owners: dict[str, OwnerFacts] = {}  # those of groups, by uid
+        self.given = {p.controller: p for p in snapshot.podgroups if p.controller and not p.ours}
         self.naming: dict[str, list[OwnerFacts]] = {}  # by the key of the group that their pods will name
         self.identities: dict[str, Identity] = {}
         self.members: dict[str, list[PodFacts]] = {}
         self._add_owners(sorted(snapshot.owners.values(), key=lambda o: (o.created, o.uid)))
         self._add_pods(snapshot.pods)
 
-    def _add_owners(self, owners: Iterable[OwnerFacts]) -> None:
-        for owner in owners:
+    def _add_owners(self, owners: Sequence[OwnerFacts]) -> None:
+        tops = [owner for owner in owners if not self._is_below(owner)]
+        for top in tops:
+            owner = self.owners[top.uid] = self._told(top)
             if owner.group and not owner.over:
                 self.naming.setdefault(owner.group.key, []).append(owner)
             makes_any = owner.size.possible > 0 and not owner.over and not owner.held
             in_gangs = makes_any and managed(self.snapshot.namespaces.get(owner.namespace))
             if in_gangs or (owner.ours and not owner.over):  # whatever we suspended is ours to resume
-                identity = _identity_of_owner(owner)
-                self.identities.setdefault(identity.key, identity)
+                for identity in _identities_of_owner(owner):
+                    self.identities.setdefault(identity.key, identity)
+
+    def _is_below(self, owner: OwnerFacts) -> bool:
+        """Whether another owner makes the group; that one is told who works for it."""
+        root = self.roots.of_owner(owner) if owner.above is not None else None
+        if root is None or root.ref.uid == owner.uid:
+            return False
+        self.makers.setdefault(root.ref.uid, []).append(owner)
+        return True
+
+    def _told(self, owner: OwnerFacts) -> OwnerFacts:
+        """With the parts that an owner below it knows better, and the PodGroup that its operator made for it."""
+        given = self.given.get(owner.uid)
+        if given is not None and owner.group is None and given.namespace == owner.namespace:
+            how = f"PodGroup of {owner.called}"
+            owner = msgspec.structs.replace(owner, group=Identity(PODGROUP, owner.namespace, given.name, how=how))
+        family = families.of(owner.api, owner.kind)
+        kind = family.delegates if family else ""
+        known = next((m for m in self.makers.get(owner.uid, ()) if kind and m.kind == kind), None)
+        return msgspec.structs.replace(owner, parts=known.parts, size=known.size) if known else owner
 
     def _add_pods(self, pods: Iterable[PodFacts]) -> None:
         """Pods may give one name in several places: the first in order is told, whatever pod comes first."""
         gangs = {name for name, namespace in self.snapshot.namespaces.items() if managed(namespace)}
         told: dict[str, Identity] = {}
-        for pod in pods:
-            if not (pod.gated or pod.lifted or pod.namespace in gangs):
+        for found in pods:
+            if not (found.gated or found.lifted or found.namespace in gangs):
                 continue
-            identity = _identity_of_pod(pod)
-            if identity is None or not (pod.group or pod.live):
+            pod, identity = self._placed(found)
+            if identity is None or (identity.kind == POD and not pod.live):
                 continue
             key = identity.key
             self.members.setdefault(key, []).append(pod)
@@ -73,22 +104,53 @@ class _Index:
                 told[key] = identity
         self.identities = told | self.identities
 
+    def _placed(self, pod: PodFacts) -> tuple[PodFacts, Identity | None]:
+        """The pod as a member, its owner being the one that makes the group; and that group."""
+        root = self.roots.of_pod(pod) if pod.above is not None else None
+        if root is None:
+            return pod, _identity_of_pod(pod)
+        family, uid = root.family, root.ref.uid
+        labels = pod.labels
+        role, unit = family.role(labels) or pod.role, family.unit(labels)
+        if (pod.owner, pod.role, pod.unit) != (uid, role, unit):
+            pod = msgspec.structs.replace(pod, owner=uid, role=role, unit=unit)
+        if pod.group is not None and pod.group.kind in NAMED:
+            return pod, pod.group
+        if pod.problem:
+            return pod, _identity_of_pod(pod)
+        told = self.owners.get(uid)
+        if told is not None and told.group is not None:
+            return pod, told.group
+        part = family.slice(labels)
+        if pod.group is not None and pod.group.uid == uid and not part:
+            return pod, pod.group
+        return pod, identity_of(root, pod.namespace, part)
+
     def owner_of(self, identity: Identity) -> OwnerFacts | None:
         """The controller that the pods name by uid: a tenant may write any uid, also one of another namespace."""
-        owner = self.snapshot.owners.get(identity.uid)
+        owner = self.owners.get(identity.uid)
         known = owner is not None and (owner.kind, owner.namespace) == (identity.kind, identity.namespace)
         return owner if known else None
 
-    def podgroup_of(self, owner: OwnerFacts) -> PodGroupFacts | None:
+    def makers_of(self, owners: Iterable[OwnerFacts]) -> tuple[str, ...]:
+        return tuple(uid for o in owners for uid in (o.uid, *(below.uid for below in self.makers.get(o.uid, ()))))
+
+    def podgroup_of(self, owner: OwnerFacts, part: str) -> PodGroupFacts | None:
         """Our own PodGroup of that owner; one of its name that somebody else controls is not the group's."""
-        found = self.podgroups.get((owner.namespace, own_podgroup(owner.uid)), [])
+        found = self.podgroups.get((owner.namespace, own_podgroup(owner.uid, part)), [])
         return next((p for p in _by_dialect(found, _VOLCANO_FIRST) if p.controller == owner.uid), None)
 
 
-def _identity_of_owner(owner: OwnerFacts) -> Identity:
+def _identities_of_owner(owner: OwnerFacts) -> Iterator[Identity]:
     if owner.group:
-        return owner.group
-    return Identity(owner.kind, owner.namespace, owner.name, owner.uid, how=f"controller {owner.kind} {owner.name}")
+        yield owner.group
+        return
+    family = families.of(owner.api, owner.kind)
+    sliced = family is not None and bool(family.sliced)
+    for number in range(owner.slices if sliced else 1):
+        part = str(number) if sliced else ""
+        how = f"controller {owner.kind} {owner.name}"
+        yield Identity(owner.kind, owner.namespace, owner.name, owner.uid, how, part)
 
 
 def _identity_of_pod(pod: PodFacts) -> Identity | None:
@@ -114,22 +176,26 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
     others = [p for p in pods if not p.live] if len(live) < len(pods) else []
     basis = _basis(index, identity, live)
     minimum = group_size.left(basis.minimum, basis.possible, basis.owners, others)
-    absent = group_size.absent(basis.owners, live, minimum - len(live), index.sizes.of)
+    due = group_size.due(basis.owners, live, minimum, index.sizes.of)
     leaving = [p for p in others if not p.over]
     return Group(
         identity,
         basis.uid,
-        minimum,
+        due.minimum,
         basis.possible,
         basis.source,
-        tuple(live),
+        due.order,
         leaving=len(leaving),
         going=tuple(sorted((p for p in leaving if not p.gated), key=order.member_key)),
         succeeded=group_size.succeeded_since_lift(others, live) if others else 0,
         queue=next(filter(None, _queue_candidates(index, identity, basis, live)), names.DEFAULT_QUEUE),
-        priority=_priority(index, basis, live, absent),
+        priority=_priority(index, basis, live, due.absent),
         created=_created(basis, live),
-        absent=absent,
+        absent=due.absent,
+        later=due.later,
+        waits=due.waits,
+        continues=group_size.continues(basis.owners, others),
+        makers=index.makers_of(basis.owners),
         podgroup=basis.podgroup,
         owners=tuple(basis.owners),
         problem=basis.problem,
@@ -139,9 +205,9 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
 def _basis(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     if identity.kind == POD:
         return _alone(live[0])
-    if identity.kind in (PODGROUP, LITE, NATIVE):
+    if identity.kind in NAMED:
         return _named(index, identity, live)
-    return _owned(index, identity)
+    return _owned(index, identity, live)
 
 
 def _alone(pod: PodFacts) -> _Basis:
@@ -149,18 +215,21 @@ def _alone(pod: PodFacts) -> _Basis:
     return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem)
 
 
-def _owned(index: _Index, identity: Identity) -> _Basis:
+def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     """A group whose identity is its controller."""
     owner = index.owner_of(identity)
     if owner is None:
+        root = index.roots.of_pod(live[0]) if live else None
         text = f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist in "
         gone = Problem(names.Reason.OWNER_GONE, f"{text}namespace {identity.namespace!r}")
-        return _Basis(identity.uid, 1, None, "unknown", problem=gone)
+        return _Basis(identity.uid, 1, None, "unknown", problem=(root and root.problem) or gone)
     minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
     told = f"{source} of {owner.kind} {owner.name}"
-    return _Basis(owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner), problem)
+    return _Basis(
+        owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner, identity.part), problem
+    )
 
 
 def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -185,9 +254,9 @@ def _by_dialect(found: Iterable[PodGroupFacts], preferred: tuple[str, ...]) -> I
     return (by_api[api] for api in preferred if api in by_api)
 
 
-def own_podgroup(uid: str) -> str:
-    """Name of the PodGroup that we make for a root owner."""
-    return names.OWN_PODGROUP_PREFIX + uid
+def own_podgroup(uid: str, part: str = "") -> str:
+    """Name of the PodGroup that we make for a root owner, or for one of the equal groups that it makes."""
+    return f"{names.OWN_PODGROUP_PREFIX}{uid}-{part}" if part else names.OWN_PODGROUP_PREFIX + uid
 
 
 def _queue_candidates(index: _Index, identity: Identity, basis: _Basis, live: list[PodFacts]) -> Iterator[str]:

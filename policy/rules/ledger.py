@@ -31,7 +31,7 @@ class Ledger:
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
         shapes = {id(p.shape): p.shape for p in snapshot.pods if not p.node}
-        shapes |= {id(a.shape): a.shape for g in groups.values() for a in g.absent}
+        shapes |= {id(a.shape): a.shape for g in groups.values() for a in g.coming}
         self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in shapes.values()))
         self._charge_pods(groups)
 
@@ -106,15 +106,22 @@ class Ledger:
 
     def reserve(self, group: Group) -> None:
         """Keep queue and nodes for a group whose members are being made again, so that it need not give back twice."""
-        coming = group_size.phantoms(group)
-        self.charge_group(group, [*group.gated, *coming])
-        self.charge_anywhere([*group.gated, *coming])
+        coming = [*group.gated, *group_size.phantoms(group, group.coming)]
+        self.charge_group(group, coming)
+        self.charge_anywhere(coming)
+
+    def await_later(self, group: Group) -> None:
+        """Keep queue, nodes and quota for members that a group which has begun makes later."""
+        coming = group_size.phantoms(group, group.later)
+        self.charge_group(group, coming)
+        self.charge_anywhere(coming)
+        self.promise_quota(group)
 
     def _stops(self, group: Group, quota: QuotaFacts) -> Iterator[namespace_quota.QuotaStop]:
         promised = self.promised.get((quota.namespace, quota.name), {})
-        count = self.count(quota) if group.absent else {}
+        count = self.count(quota) if group.coming else {}
         whole: Resources | None = None
-        for stop in namespace_quota.shortages(quota, group.absent, count, promised, self._price):
+        for stop in namespace_quota.shortages(quota, group.coming, count, promised, self._price):
             if isinstance(stop, namespace_quota.QuotaShort):
                 whole = self._whole(group, quota) if whole is None else whole
                 yield msgspec.structs.replace(stop, whole=whole.get(stop.key, 0))
@@ -124,14 +131,14 @@ class Ledger:
     def _whole(self, group: Group, quota: QuotaFacts) -> Resources:
         """What the group charges once it is complete."""
         lines = [(line.shape, line.charged) for line in namespace_quota.tally(group.members, self.now)]
-        lines += [(absent.shape, absent.count) for absent in group.absent]
+        lines += [(absent.shape, absent.count) for absent in group.coming]
         return total(scale(self._price(s), n) for s, n in lines if namespace_quota.matches(quota, s))
 
     def promise_quota(self, group: Group) -> None:
         """Keep room for the missing members, so that a group behind does not count on it."""
         for quota in self.quotas.get(group.identity.namespace, []):
             book = self.promised.setdefault((quota.namespace, quota.name), {})
-            for absent in group.absent:
+            for absent in group.coming:
                 self._book(book, quota, absent.shape, absent.count)
 
     def _book(self, book: Resources, quota: QuotaFacts, shape: Shape, count: int) -> None:

@@ -82,7 +82,7 @@ def podgroup_name(group: Group) -> str:
     """The PodGroup that stands for the group; "" for a pod alone or a group that never has an object."""
     if group.identity.kind in (POD, NATIVE, LITE):
         return ""
-    return own_podgroup(group.identity.uid) if group.identity.uid else group.identity.name
+    return own_podgroup(group.identity.uid, group.identity.part) if group.identity.uid else group.identity.name
 
 
 def pinned_terms(member: PodFacts, node: str) -> tuple[NodeSelectorTerm, ...]:

@@ -69,6 +69,15 @@ class Claim(Fact, frozen=True):
     foreign: bool = False  # somebody else did: it is theirs, for good
 
 
+class Ref(Fact, frozen=True):
+    """The controller of an object, as the object names it."""
+
+    group: str  # of its API
+    kind: str
+    name: str
+    uid: str
+
+
 class PodFacts(Fact, frozen=True):
     uid: str
     namespace: str
@@ -82,8 +91,10 @@ class PodFacts(Fact, frozen=True):
     deleted: float | None = None  # when quota stops counting it: deletionTimestamp + grace
     group: Identity | None = None
     problem: str = ""  # why no group could be told (names disagree)
-    owner: str = ""  # uid of the controller
-    role: str = ""
+    owner: str = ""  # uid of the controller; of a member, of the one that makes its group
+    above: Ref | None = None  # the controller
+    role: str = ""  # among the members of its group
+    unit: str = ""  # what comes and goes together with it
     index: int = -1
     labels: dict[str, str] = {}
     queue: str = ""  # that the pod names
@@ -110,6 +121,20 @@ class NodeFacts(Fact, frozen=True):
     ready: bool = True
 
 
+class PartFacts(Fact, frozen=True):
+    """Members of one role that an owner makes; see policy.rules.membership.family.Part."""
+
+    count: int
+    minimum: int
+    shape: Shape  # of a member that does not exist yet, as far as the template tells
+    template: str = ""  # that member as JSON, for what the namespace's LimitRanges and the cluster add to it
+    role: str = ""
+    stage: int = 0
+    first: int = 0
+    unit: int = 1
+    waits: str = ""
+
+
 class OwnerFacts(Fact, frozen=True):
     """A controller that makes groups, read by its family."""
 
@@ -120,8 +145,9 @@ class OwnerFacts(Fact, frozen=True):
     api_version: str
     created: float
     size: Size
-    shape: Shape  # of a member that does not exist yet, as far as the template tells
-    template: str = ""  # that member as JSON, for what the namespace's LimitRanges and the cluster add to it
+    parts: tuple[PartFacts, ...] = ()
+    above: Ref | None = None  # its own controller
+    slices: int = 1  # equal groups that it makes
     version: str = ""  # resourceVersion
     lever: tuple[str, ...] = ()  # path of the field that suspends it; () when it is not ours to pull
     claim: Claim | None = None
@@ -141,6 +167,16 @@ class OwnerFacts(Fact, frozen=True):
     def called(self) -> str:
         """As people know it."""
         return f"{self.kind} {self.name}"
+
+    @property
+    def api(self) -> str:
+        """The API group, without its version."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def part(self) -> PartFacts | None:
+        """Its one kind of member, where it has only one."""
+        return self.parts[0] if len(self.parts) == 1 else None
 
 
 class PodGroupFacts(Fact, frozen=True):
@@ -232,6 +268,7 @@ class Snapshot(Fact, frozen=True):
     overheads: dict[str, dict[str, str | int | float]] = {}  # by RuntimeClass
     refusals: dict[str, RefusalFacts] = {}  # the last one, by owner uid
     seen: dict[str, SeenFacts] = {}  # by owner uid
+    unreadable: dict[str, str] = {}  # by `kind.group` of an owner, the right that is missing: "list jobs.batch"
     stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
 
 

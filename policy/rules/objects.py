@@ -25,6 +25,11 @@ class OwnerReference(Wire, frozen=True):
     api_version: str = ""
     controller: bool | None = None
 
+    @property
+    def group(self) -> str:
+        """The API group, without its version; empty for the core's."""
+        return self.api_version.rpartition("/")[0]
+
 
 class ObjectMeta(Wire, frozen=True):
     name: str = ""
@@ -325,9 +330,14 @@ class JobSpec(Wire, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
-class JobCondition(Wire, frozen=True):
+class Condition(Wire, frozen=True):
     type: str = ""
     status: str = ""
+
+
+def is_true(conditions: tuple[Condition, ...], *types: str) -> bool:
+    """Whether one of these conditions stands."""
+    return any(c.type in types and c.status == "True" for c in conditions)
 
 
 class JobStatus(Wire, frozen=True):
@@ -337,23 +347,13 @@ class JobStatus(Wire, frozen=True):
     failed: int = 0
     completed_indexes: str = ""
     failed_indexes: str | None = None
-    conditions: tuple[JobCondition, ...] = ()
+    conditions: tuple[Condition, ...] = ()
 
 
 class Job(Wire, frozen=True):
     metadata: OwnerMeta = OwnerMeta()
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
-
-
-class ReplicaSetSpec(Wire, frozen=True):
-    replicas: int | None = None
-    template: PodTemplate = PodTemplate()
-
-
-class ReplicaSet(Wire, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class PodGroupSpec(Wire, frozen=True):

@@ -5,26 +5,29 @@ one object at a time.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from policy import names
 from policy.rules import resources
-from policy.rules.facts import epoch, membership, natural, task_min
-from policy.rules.membership.family import Family, Owner
-from policy.rules.model import Claim, OwnerFacts
+from policy.rules.facts import epoch, membership, natural, ref, task_min
+from policy.rules.membership.family import Family, Part, Size
+from policy.rules.model import Claim, OwnerFacts, PartFacts
 from policy.rules.objects import ObjectMeta, OwnerMeta, Pod, PodTemplate
 from policy.rules.shape import shape_of
 
 
-def owner(family: Family) -> Callable[[Owner], OwnerFacts]:
+def owner(family: Family[Any]) -> Callable[[Any], OwnerFacts]:
     """The reader of one family's objects."""
     return lambda item: _owner(family, item)
 
 
-def _owner(family: Family, item: Owner) -> OwnerFacts:
-    meta = item.metadata
-    member = _member(family.template(item), meta.namespace)
+def _owner(family: Family[Any], item: Any) -> OwnerFacts:
+    """The first part's template speaks for all: one owner's pods belong together."""
+    meta: OwnerMeta = item.metadata
+    parts = family.parts(item)
+    member = _member(parts[0].template if parts else PodTemplate(), meta.namespace)
     identity, queue_name, problem = membership(member)
     minimum, complaint = _min_member(meta)
     claim, lever = _claim(meta), family.lever
@@ -33,11 +36,12 @@ def _owner(family: Family, item: Owner) -> OwnerFacts:
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        api_version=f"{family.group}/v1",
+        api_version=f"{family.group}/{family.version}",
         created=epoch(meta.creation_timestamp),
-        size=family.size(item),
-        shape=shape_of(member),
-        template=msgspec.json.encode(member).decode(),
+        size=_size(family, item, parts),
+        parts=tuple(_part(part, meta.namespace) for part in parts),
+        above=ref(meta.controller) if meta.controller else None,
+        slices=family.slices(item),
         version=meta.resource_version,
         lever=lever.path if lever and lever.free(item) else (),
         claim=claim,
@@ -55,6 +59,28 @@ def _owner(family: Family, item: Owner) -> OwnerFacts:
     )
 
 
+def _size(family: Family[Any], item: Any, parts: tuple[Part, ...]) -> Size:
+    """What the object states beside its parts counts before their sum."""
+    stated, possible = family.minimum(item), sum(part.count for part in parts)
+    least = sum(part.minimum for part in parts)
+    return Size(least if stated is None else stated, possible, family.source)
+
+
+def _part(part: Part, namespace: str) -> PartFacts:
+    member = _member(part.template, namespace)
+    return PartFacts(
+        count=part.count,
+        minimum=part.minimum,
+        shape=shape_of(member),
+        template=msgspec.json.encode(member).decode(),
+        role=part.role,
+        stage=part.stage,
+        first=part.first,
+        unit=part.unit,
+        waits=part.waits,
+    )
+
+
 def _claim(meta: ObjectMeta) -> Claim | None:
     text = meta.annotation(names.ANNOTATION_GIVEN_BACK)
     if text is None:
@@ -65,7 +91,7 @@ def _claim(meta: ObjectMeta) -> Claim | None:
         return None  # not as we write it: somebody else's, and so is the suspension beside it
 
 
-def _is_ours(meta: ObjectMeta, claim: Claim | None, family: Family, item: Owner) -> bool:
+def _is_ours(meta: ObjectMeta, claim: Claim | None, family: Family[Any], item: Any) -> bool:
     """The record stands, the owner is suspended, and the server says that we set the field last."""
     if claim is None or claim.ended or not family.held(item) or family.lever is None:
         return False

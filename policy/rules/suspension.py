@@ -12,7 +12,7 @@ from policy.rules import deadlock, explain
 from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.deadlock import Contender, Cure
 from policy.rules.explain import Told
-from policy.rules.model import Config, OwnerFacts, Snapshot
+from policy.rules.model import Config, OwnerFacts, PodFacts, Snapshot
 
 FIRST_PAUSE_SECONDS: Final = 5.0  # before a deadline is saved once more; doubles
 LONGEST_PAUSE_SECONDS: Final = 300.0
@@ -114,9 +114,11 @@ def wakes(snapshot: Snapshot, group: Group, now: float) -> tuple[tuple[Pull, ...
     """Owners that have room and do not use it, since they back off; and when to look again (0: no need)."""
     found: list[Pull] = []
     again: list[float] = []
-    for owner in group.owners:
-        made = sum(1 for m in group.members if m.owner == owner.uid)
-        if not owner.lever or owner.held or made >= owner.size.possible:
+    makers = [owner for uid in group.makers if (owner := snapshot.owners.get(uid))]
+    for owner in makers:
+        made = sum(1 for m in group.members if _made(owner, m))
+        works = owner.uid in snapshot.refusals or all(m.above is None or m.above.uid != owner.uid for m in makers)
+        if not works or not _may_wake(owner, group) or made >= owner.size.possible:
             continue
         due = _wake_due(snapshot, group, owner)
         if now >= due:
@@ -125,9 +127,19 @@ def wakes(snapshot: Snapshot, group: Group, now: float) -> tuple[tuple[Pull, ...
     return tuple(found), min(again, default=0.0)
 
 
+def _made(owner: OwnerFacts, pod: PodFacts) -> bool:
+    return pod.above.uid == owner.uid if pod.above else pod.owner == owner.uid
+
+
+def _may_wake(owner: OwnerFacts, group: Group) -> bool:
+    """One that is not suspended, and that we may write to: itself a lever, or below one."""
+    lever = owner.lever or (owner.above is not None and any(o.lever for o in group.owners))
+    return bool(lever) and not owner.held
+
+
 def _wake_due(snapshot: Snapshot, group: Group, owner: OwnerFacts) -> float:
     refusal = snapshot.refusals.get(owner.uid)
-    made = max((m.created for m in group.members if m.owner == owner.uid), default=owner.created)
+    made = max((m.created for m in group.members if _made(owner, m)), default=owner.created)
     resumed = owner.claim.ended if owner.claim else 0.0
     patience = RETRY_SECONDS if refusal is not None else SILENT_SECONDS
     return max(max(made, resumed, refusal.at if refusal else 0.0) + patience, owner.woken + WOKEN_SECONDS)

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 import msgspec
 
-from policy.rules.model import LimitRangeFacts, OwnerFacts, RefusalFacts, Shape, Snapshot
+from policy.rules.model import LimitRangeFacts, OwnerFacts, PartFacts, RefusalFacts, Shape, Snapshot
 from policy.rules.namespace_quota import PLAIN, resource_of
 from policy.rules.objects import Container, Pod, Quantities, ResourceRequirements
 from policy.rules.shape import shape_of
@@ -28,7 +28,7 @@ class _Surroundings(msgspec.Struct, frozen=True):
 
 
 class Sizes:
-    """The shape of each owner's next member, in one snapshot."""
+    """The shape of an owner's next member of each part, in one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -36,28 +36,28 @@ class Sizes:
         for one in sorted(snapshot.limit_ranges, key=lambda r: (r.namespace, r.name)):
             self._ranges[one.namespace] = (*self._ranges.get(one.namespace, ()), one)
 
-    def of(self, owner: OwnerFacts) -> Shape:
+    def of(self, owner: OwnerFacts, part: PartFacts) -> Shape:
         """As one was last seen of this very template, else what that tells; raised to what a refusal told."""
         seen = self._snapshot.seen.get(owner.uid)
-        if seen is not None and seen.template == owner.template:
+        if seen is not None and seen.template == part.template:
             shape = seen.shape
         else:
-            shape = _claimed(owner, self._admitted(owner))
+            shape = _claimed(owner, part, self._admitted(owner.namespace, part))
         refusal = self._snapshot.refusals.get(owner.uid)
         return _corrected(shape, refusal) if refusal is not None and refusal.requested else shape
 
-    def _admitted(self, owner: OwnerFacts) -> Shape:
+    def _admitted(self, namespace: str, part: PartFacts) -> Shape:
         snapshot = self._snapshot
-        ranges = self._ranges.get(owner.namespace, ())
-        plain = not (ranges or snapshot.overheads or snapshot.default_priority_class or owner.shape.priority_class)
-        if plain or not owner.template:
-            return owner.shape
-        spec = _decoded(owner.template).spec
+        ranges = self._ranges.get(namespace, ())
+        plain = not (ranges or snapshot.overheads or snapshot.default_priority_class or part.shape.priority_class)
+        if plain or not part.template:
+            return part.shape
+        spec = _decoded(part.template).spec
         name = spec.priority_class_name or snapshot.default_priority_class
         around = _Surroundings(
             ranges, snapshot.overheads.get(spec.runtime_class_name), name, snapshot.priority_classes.get(name, 0)
         )
-        return _admitted(owner.template, msgspec.json.encode(around, order="sorted"))
+        return _admitted(part.template, msgspec.json.encode(around, order="sorted"))
 
 
 def digest(template: str) -> str:
@@ -65,10 +65,10 @@ def digest(template: str) -> str:
     return sha256(template.encode()).hexdigest()[:16]
 
 
-def _claimed(owner: OwnerFacts, shape: Shape) -> Shape:
+def _claimed(owner: OwnerFacts, part: PartFacts, shape: Shape) -> Shape:
     """With the amounts that were seen when we suspended the owner, unless somebody gave it another template since."""
     claim = owner.claim
-    if claim is None or not (claim.requests or claim.limits) or claim.template != digest(owner.template):
+    if claim is None or not (claim.requests or claim.limits) or claim.template != digest(part.template):
         return shape
     return msgspec.structs.replace(shape, requests=claim.requests, limits=claim.limits)
 

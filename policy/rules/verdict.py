@@ -36,7 +36,13 @@ def _lifted(group: Group) -> int:
 
 
 def of(
-    group: Group, action: Action, told: Told, places: dict[str, str] | None = None, pulls: tuple[Pull, ...] = ()
+    group: Group,
+    action: Action,
+    told: Told,
+    places: dict[str, str] | None = None,
+    pulls: tuple[Pull, ...] = (),
+    *,
+    called: bool = False,
 ) -> Decision:
     reason, limiter, message, numbers = told
     seen = lifecycle.observe(
@@ -59,6 +65,7 @@ def of(
         places=places or {},
         need=group.need,
         pulls=pulls,
+        called=called or (group.commanded and bool(group.members)),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from deploy.local.cluster import Cluster
 from policy import names
-from tests.cluster import breaking, submissions
+from tests.cluster import breaking, rights, submissions
 from tests.cluster.breaking import LONG, VOLCANO, bound, jobs, listed, member, must, podgroups, pods, queues, quota
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import wait_until
@@ -281,6 +281,23 @@ def without_collector(world: World, space: str) -> Iterator[None]:
         yield
     finally:
         manager.resume()
+
+
+@contextmanager
+def without_sight_of_sets(world: World, space: str) -> Iterator[None]:
+    with rights.lacking(world.admin, "apps", "statefulsets", "list"):
+        rights.restart(world.cluster)
+        yield
+
+
+def stateful(world: World, space: str) -> Subject:
+    template = submissions.template("train", LONG)
+    template["spec"]["restartPolicy"] = "Always"
+    selector = {"matchLabels": template["metadata"]["labels"]}
+    spec = {"replicas": 2, "serviceName": "train", "selector": selector, "template": template}
+    path = f"/apis/apps/v1/namespaces/{space}/statefulsets"
+    must(world.admin.create(path, {"metadata": {"name": "train"}, "spec": spec}))
+    return first_pod(world, space)
 
 
 def owner_gone(world: World, space: str) -> Subject:

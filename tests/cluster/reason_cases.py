@@ -150,4 +150,10 @@ BROKEN = (
         provoking.owner_gone,
         provoking.without_collector,
     ),
+    Case(
+        Reason.OWNER_UNREADABLE,
+        r"StatefulSet train cannot be read: ganggate lacks the right to list statefulsets.apps",
+        provoking.stateful,
+        provoking.without_sight_of_sets,
+    ),
 )

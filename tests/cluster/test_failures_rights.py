@@ -12,15 +12,11 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from policy import names
-from tests.cluster import breaking
+from tests.cluster import breaking, submissions
 from tests.cluster.breaking import bound, held, job, jobs, listed, must
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
-
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-CLUSTER_ROLE = f"{RBAC}/clusterroles/ganggate-gatekeeper"
-ACCOUNT = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:ganggate-gatekeeper"
-ROLE = f"{RBAC}/namespaces/{names.SYSTEM_NAMESPACE}/roles/ganggate-gatekeeper"
+from tests.cluster.rights import lacking, restart
 
 
 @pytest.fixture
@@ -40,49 +36,6 @@ def gang(admin: Caller) -> Iterator[str]:
         yield name
 
 
-@contextmanager
-def lacking(admin: Caller, group: str, resource: str, verb: str) -> Iterator[None]:
-    """The gatekeeper without that verb on that resource, from when the API server knows it."""
-    kept = {path: must(admin("GET", path)) for path in (CLUSTER_ROLE, ROLE)}
-    for path, role in kept.items():
-        put(admin, path, role, [part for rule in role["rules"] for part in without(rule, group, resource, verb)])
-    wait_until(lambda: not may(admin, group, resource, verb), what=f"no {verb} on {resource}")
-    try:
-        yield
-    finally:
-        for path, role in kept.items():
-            put(admin, path, role, role["rules"])
-        wait_until(lambda: may(admin, group, resource, verb), what=f"{verb} on {resource}")
-
-
-def without(rule: dict, group: str, resource: str, verb: str) -> list[dict]:
-    """The rule, in two where it gives the verb on more than that resource."""
-    if group not in rule["apiGroups"] or resource not in rule["resources"]:
-        return [rule]
-    others = rule | {"resources": [r for r in rule["resources"] if r != resource]}
-    left = rule | {"resources": [resource], "verbs": [v for v in rule["verbs"] if v != verb]}
-    return [each for each in (others, left) if each["resources"] and each["verbs"]]
-
-
-def put(admin: Caller, path: str, role: dict, rules: list[dict]) -> None:
-    metadata = {key: value for key, value in role["metadata"].items() if key != "resourceVersion"}
-    must(admin("PUT", path, role | {"metadata": metadata, "rules": rules}))
-
-
-def may(admin: Caller, group: str, resource: str, verb: str) -> bool:
-    """What the authorizer answers for the gatekeeper."""
-    asked = {"namespace": names.SYSTEM_NAMESPACE, "group": group, "resource": resource, "verb": verb}
-    asked |= {"name": names.LEASE_NAME} if resource == "leases" else {}
-    review = {"spec": {"user": ACCOUNT, "resourceAttributes": asked}}
-    return must(admin.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review))["status"]["allowed"]
-
-
-def restart(cluster: Cluster, *, wait: bool = False) -> None:
-    """A watch that is open outlives the right to it, until it ends within five minutes: start anew."""
-    cluster.processes["gatekeeper"].stop()
-    cluster.start_gatekeeper(wait=wait)
-
-
 def test_without_a_right_to_list(victim: Cluster, admin: Caller, gang: str) -> None:
     with lacking(admin, "", "resourcequotas", "list"):
         restart(victim)
@@ -93,6 +46,27 @@ def test_without_a_right_to_list(victim: Cluster, admin: Caller, gang: str) -> N
         holds_for(lambda: held(admin, gang) == 2, 2, "lifted without sight of quotas")
     wait_until(lambda: bound(admin, gang) == 2, what="the gang, once the right is back")
     assert breaking.problems(victim) == []
+
+
+def test_without_a_right_to_list_one_kind_of_owner(victim: Cluster, admin: Caller, gang: str) -> None:
+    """Its groups are held and say so; everybody else's go on."""
+    with lacking(admin, "apps", "statefulsets", "list"):
+        restart(victim)
+        must(admin.create(f"/apis/apps/v1/namespaces/{gang}/statefulsets", stateful(gang, 2)))
+        note = breaking.hears(admin, gang, "set-0", names.Reason.OWNER_UNREADABLE)
+        assert note == "StatefulSet set cannot be read: ganggate lacks the right to list statefulsets.apps"
+        must(admin.create(jobs(gang), job("g", gang, 2)))
+        wait_until(lambda: bound(admin, gang) == 2, what="a gang of another kind")
+        assert held(admin, gang) == 1
+    wait_until(lambda: bound(admin, gang) == 4, timeout=60, what="the set, once the right is back")
+
+
+def stateful(namespace: str, replicas: int) -> dict:
+    template = submissions.template("set", "600s")
+    template["spec"]["restartPolicy"] = "Always"
+    selector = {"matchLabels": template["metadata"]["labels"]}
+    spec = {"replicas": replicas, "serviceName": "set", "selector": selector, "template": template}
+    return {"metadata": {"name": "set", "namespace": namespace}, "spec": spec}
 
 
 def test_without_the_right_to_patch_pods(victim: Cluster, admin: Caller, gang: str) -> None:

@@ -12,6 +12,7 @@ from policy.rules.model import (
     NamespaceFacts,
     NodeFacts,
     OwnerFacts,
+    PartFacts,
     PodFacts,
     PodGroupFacts,
     QueueFacts,
@@ -78,7 +79,8 @@ def nodes(count, **fields):
 def job(uid, count=8, *, ns=NS, like=None, possible=None, **fields):
     size = Size(count, count if possible is None else possible, "spec.parallelism")
     defaults = {"kind": "Job", "namespace": ns, "name": uid, "uid": uid, "api_version": "batch/v1", "created": 1.0}
-    return OwnerFacts(**(defaults | {"size": size, "shape": like or shape()} | fields))
+    parts = (PartFacts(size.possible, count, like or shape()),)
+    return OwnerFacts(**(defaults | {"size": size, "parts": parts} | fields))
 
 
 def podgroup(name, minimum=8, *, ns=NS, api=names.VOLCANO_API, **fields):

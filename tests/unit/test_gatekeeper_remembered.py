@@ -4,10 +4,11 @@ import msgspec
 
 from policy.gatekeeper.cache import Delta
 from policy.gatekeeper.remembered import Remembered
-from policy.rules.model import OwnerFacts, PodFacts, SeenFacts, Shape, Size
+from policy.rules.membership.family import Size
+from policy.rules.model import OwnerFacts, PartFacts, PodFacts, SeenFacts, Shape
 
 OWNER = OwnerFacts(
-    "Job", "team", "j", "owner", "batch/v1", 0.0, Size(1, 1, "spec.parallelism"), Shape(), template="as it is"
+    "Job", "team", "j", "owner", "batch/v1", 0.0, Size(1, 1, "spec"), (PartFacts(1, 1, Shape(), "as it is"),)
 )
 POD = PodFacts("p", "team", "j-0", Shape(requests={"cpu": 3}), owner="owner")
 

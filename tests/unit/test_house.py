@@ -12,6 +12,7 @@ import pytest
 
 from policy.names import Reason
 from policy.rules import lifecycle
+from policy.rules.membership import families
 
 HOME = Path(__file__).parents[2]
 ROOMS = ("webhook", "policy", "certs", "deploy")
@@ -28,6 +29,11 @@ def tree(path):
 
 
 # --- pages that are drawn from the code ------------------------------------------------------------------------
+
+
+def test_the_table_of_owners_is_fresh() -> None:
+    page = (HOME / "docs" / "owners.md").read_text(encoding="utf-8")
+    assert families.drawing() in page, f"docs/owners.md: draw\n\n{families.drawing()}\n"
 
 
 def test_the_lifecycle_is_drawn_as_its_table_stands():

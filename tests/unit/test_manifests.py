@@ -10,6 +10,7 @@ import yaml
 
 from policy import names
 from policy.gatekeeper.config import Settings
+from policy.rules.membership import families
 from tests.unit.shipped import BASE, DEPLOY, FILES, GATEKEEPER, NO_OBJECT, condition, documents, objects, quoted, the
 from webhook.config import Config, parse
 
@@ -25,6 +26,7 @@ VERSIONS = frozenset(
         f"{names.COSCHEDULING_OLD_API}/{names.COSCHEDULING_VERSION}",
     }
 )
+OF_OWNERS = frozenset({f"{family.group}/{family.kind}" for family in families.TABLE})
 OF_KWOK = frozenset({"pod-complete.stage.kwok.x-k8s.io/delay"})  # a matter of the examples alone
 
 # --- all files -----------------------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ def test_each_document_is_an_object_with_a_name(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
 def test_prefixed_names_are_those_of_names_py(path: Path) -> None:
-    known = {value for value in vars(names).values() if isinstance(value, str)} | VERSIONS
+    known = {value for value in vars(names).values() if isinstance(value, str)} | VERSIONS | OF_OWNERS
     if path.is_relative_to(DEPLOY / "examples"):
         known |= OF_KWOK
     assert set(NAME.findall(path.read_text())) - known == set()
@@ -146,6 +148,13 @@ def test_the_shipped_configuration_names_the_profiles_of_the_shipped_scheduler()
     assert profiles == [names.DEFAULT_SCHEDULER, names.BINPACK_SCHEDULER]
     policy = the("ValidatingAdmissionPolicy", "ganggate-gate-required")["spec"]
     assert quoted(condition(policy, "served-by-the-default-scheduler")) == set(profiles)
+
+
+def test_the_policy_knows_every_kind_of_owner_that_the_webhook_gates() -> None:
+    variables = the("ValidatingAdmissionPolicy", "ganggate-gate-required")["spec"]["variables"]
+    (text,) = (each["expression"] for each in variables if each["name"] == "controller")
+    kinds = set(re.findall(r"'([\w.-]+/\w+)'", text))
+    assert kinds == {f"{family.group}/{family.kind}" for family in families.TABLE} | {"v1/Pod"}
 
 
 def uncommented() -> str:

@@ -28,7 +28,7 @@ def job(spec=None, template=None, status=None, **metadata):
         "spec": {"parallelism": 8, "template": template or {}} | (spec or {}),
         "status": status or {},
     }
-    return owner_facts.owner(families.of_kind("Job"))(msgspec.convert(body, objects.Job))
+    return owner_facts.owner(families.of("batch", "Job"))(msgspec.convert(body, objects.Job))
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_a_negative_size_is_a_problem_with_its_value():
 @pytest.mark.parametrize(
     ("spec", "status", "size"),
     [
-        ({}, {}, Size(8, 8, "spec.parallelism")),
-        ({"parallelism": None}, {}, Size(1, 1, "spec.parallelism")),
+        ({}, {}, Size(8, 8, "min(spec.parallelism, completions still to come)")),
+        ({"parallelism": None}, {}, Size(1, 1, "min(spec.parallelism, completions still to come)")),
         ({"completions": 20}, {}, Size(8, 8, "min(spec.parallelism, completions still to come)")),
         (
             {"completions": 20},
@@ -206,7 +206,7 @@ def test_a_negative_size_is_a_problem_with_its_value():
             Size(4, 4, "min(spec.parallelism, completions still to come)"),
         ),
         ({}, {"succeeded": 1}, Size(0, 0, "min(spec.parallelism, completions still to come)")),
-        ({"parallelism": 0}, {}, Size(0, 0, "spec.parallelism")),
+        ({"parallelism": 0}, {}, Size(0, 0, "min(spec.parallelism, completions still to come)")),
     ],
     ids=["work queue", "unset", "refills", "the tail", "few", "indexes gone", "work queue ending", "scaled to none"],
 )
@@ -246,7 +246,7 @@ TEMPLATE = {
 
 def test_a_template_is_sized_as_the_api_server_will_default_its_pods():
     """Limits stand in for absent requests on pods only, not on templates (SetDefaults_Pod in pkg/apis/core/v1)."""
-    assert job(template=TEMPLATE).shape.requests == {"cpu": NANO, GPU: NANO, "memory": 2**30 * NANO}
+    assert job(template=TEMPLATE).parts[0].shape.requests == {"cpu": NANO, GPU: NANO, "memory": 2**30 * NANO}
 
 
 def test_a_template_that_names_a_podgroup_names_it_in_the_jobs_namespace():

@@ -35,7 +35,9 @@ def decisions(found, now=NOW):
 
 def ours(owner, why="deadlock", **claim):
     """The owner as it stands after we suspended it."""
-    record = Claim(f"Job/{NS}/{owner.uid}", why, 1.0, **({"times": 1, "template": digest(owner.template)} | claim))
+    record = Claim(
+        f"Job/{NS}/{owner.uid}", why, 1.0, **({"times": 1, "template": digest(owner.parts[0].template)} | claim)
+    )
     return msgspec.structs.replace(owner, held=True, ours=True, claim=record)
 
 

@@ -24,7 +24,7 @@ def limits(default=None, request=None, name="l", namespace="team"):
 
 
 def sized(found, **given):
-    return Sizes(Snapshot(**given)).of(found)
+    return Sizes(Snapshot(**given)).of(found, found.parts[0])
 
 
 def test_a_limit_range_fills_what_containers_leave_open():
@@ -60,7 +60,7 @@ LARGER = {"cpu": parse("3")}  # a webhook of somebody else's added a container
 
 def test_a_member_that_was_seen_is_as_large_as_it_was():
     found = owner([{"resources": {"requests": {"cpu": "1"}}}])
-    seen = {"u": SeenFacts(found.template, Shape(requests=LARGER))}
+    seen = {"u": SeenFacts(found.parts[0].template, Shape(requests=LARGER))}
     assert sized(found, seen=seen).requests == LARGER
     assert sized(found, seen={"other": seen["u"]}).requests == {"cpu": parse("1")}
 
@@ -72,7 +72,7 @@ def suspended(found, template):
 
 def test_the_record_of_a_suspension_tells_its_size():
     found = owner([{"resources": {"requests": {"cpu": "1"}}}])
-    assert sized(suspended(found, digest(found.template))).requests == LARGER
+    assert sized(suspended(found, digest(found.parts[0].template))).requests == LARGER
 
 
 def test_a_suspended_owner_may_be_given_another_template():

@@ -24,11 +24,13 @@ class Identity(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""  # of the controller; a PodGroup's is looked up later
     how: str = ""  # where the pod says so, for people
+    part: str = ""  # which of several equal groups that the controller makes
 
     @property
     def key(self) -> str:
         """Stable text: a re-created controller of the same name is another group."""
-        return f"{self.kind}/{self.namespace}/{self.uid or self.name}"
+        own = f"{self.kind}/{self.namespace}/{self.uid or self.name}"
+        return f"{own}/{self.part}" if self.part else own
 
     @property
     def label(self) -> str:

@@ -5,20 +5,22 @@ Size: min(parallelism, completions still to come). Indexes that succeeded or fai
 """
 
 from policy import names
-from policy.rules.membership.family import Family, Lever, Owner, Size
-from policy.rules.objects import Job, PodTemplate
+from policy.rules.membership.family import Family, Lever, Part
+from policy.rules.objects import Job, JobSpec, is_true
 
 _LONGEST_INDEX = 10  # digits; completions are 32-bit numbers
+KUEUE = (names.KUEUE_QUEUE_NAME, names.KUEUE_MANAGED)
 
 
-def size(owner: Owner) -> Size:
-    job = _job(owner)
-    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
-    remaining = _remaining(job)
-    if remaining is None:
-        return Size(parallelism, parallelism, "spec.parallelism")
-    count = min(parallelism, remaining)
-    return Size(count, count, "min(spec.parallelism, completions still to come)")
+def parts(job: Job) -> tuple[Part, ...]:
+    count = at_once(job.spec, _remaining(job))
+    return (Part(count=count, minimum=count, template=job.spec.template),)
+
+
+def at_once(spec: JobSpec, remaining: int | None) -> int:
+    """Pods that run side by side; `remaining` completions are still to come, None for a work queue."""
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    return parallelism if remaining is None else min(parallelism, remaining)
 
 
 def _remaining(job: Job) -> int | None:
@@ -44,39 +46,40 @@ def _span(part: str) -> int:
     return max(0, int(bounds[1]) - int(bounds[0]) + 1)
 
 
-def template(owner: Owner) -> PodTemplate:
-    return owner.spec.template
+def over(job: Job) -> bool:
+    return is_true(job.status.conditions, "Complete", "Failed")
 
 
-def over(owner: Owner) -> bool:
-    return any(c.type in ("Complete", "Failed") and c.status == "True" for c in _job(owner).status.conditions)
+def held(job: Job) -> bool:
+    return bool(job.spec.suspend)
 
 
-def held(owner: Owner) -> bool:
-    return bool(_job(owner).spec.suspend)
-
-
-def _job(owner: Owner) -> Job:
-    if not isinstance(owner, Job):
-        raise TypeError(f"expected a Job, got {type(owner).__name__}")
-    return owner
-
-
-def free(owner: Owner) -> bool:
+def free(job: Job) -> bool:
     """A CronJob never looks at spec.suspend of its Jobs; other controllers would set it back, and Kueue owns it."""
-    meta = owner.metadata
+    meta = job.metadata
     above = meta.controller
-    kueue = any(meta.label(key) is not None for key in (names.KUEUE_QUEUE_NAME, names.KUEUE_MANAGED))
+    kueue = any(meta.label(key) is not None for key in KUEUE)
     return not kueue and (above is None or (above.kind == "CronJob" and above.api_version.startswith("batch/")))
 
 
-def deadline(owner: Owner) -> int | None:
-    return _job(owner).spec.active_deadline_seconds
+def deadline(job: Job) -> int | None:
+    return job.spec.active_deadline_seconds
 
 
-def started(owner: Owner) -> str | None:
-    return _job(owner).status.start_time
+def started(job: Job) -> str | None:
+    return job.status.start_time
 
 
-LEVER = Lever(("spec", "suspend"), free, deadline, started)
-FAMILY = Family("batch", "Job", makes_groups=True, size=size, template=template, over=over, held=held, lever=LEVER)
+FAMILY = Family(
+    group="batch",
+    version="v1",
+    kind="Job",
+    plural="jobs",
+    type=Job,
+    parts=parts,
+    source="min(spec.parallelism, completions still to come)",
+    stages="at once; with more completions than parallelism, the next as others succeed",
+    over=over,
+    held=held,
+    lever=Lever(("spec", "suspend"), free, deadline, started),
+)

@@ -1,0 +1,101 @@
+"""Up the chain of controllers, from a pod to the one whose members start together.
+
+JobSet -> Job -> Pod, TrainJob -> JobSet -> Job -> Pod and LeaderWorkerSet -> StatefulSet -> leader Pod -> StatefulSet
+-> worker Pod end at the first-named: the topmost of the table that is reached without meeting a kind that nobody knows.
+Only references by uid count, of one namespace. May know the model and families.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from policy import names
+from policy.rules.conclusions import Problem
+from policy.rules.membership import families
+from policy.rules.membership.family import Family
+from policy.rules.membership.identity import Identity
+from policy.rules.model import OwnerFacts, PodFacts, Ref, Snapshot
+
+LONGEST_CHAIN: Final = 8  # controllers above a pod; the longest known has four
+_POD: Final = ("", "Pod")
+
+
+class Root(NamedTuple):
+    """The top of a chain. `owner` is None where it is only named: not seen yet, gone, or unreadable."""
+
+    ref: Ref
+    family: Family[Any]
+    owner: OwnerFacts | None
+    problem: Problem | None = None
+
+
+class Roots:
+    """The chains of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._owners = snapshot.owners
+        self._unreadable = snapshot.unreadable
+        self._snapshot = snapshot
+        self._pods: dict[str, PodFacts] | None = None
+        self._found: dict[tuple[str, str], Root | None] = {}  # by namespace and uid of the nearest controller
+
+    def of_pod(self, pod: PodFacts) -> Root | None:
+        """The owner of the pod's group; None where no controller of the table stands above it."""
+        if pod.above is None:
+            return None
+        key = (pod.namespace, pod.above.uid)
+        if key not in self._found:
+            self._found[key] = self._climb(pod.namespace, pod.above)
+        return self._found[key]
+
+    def of_owner(self, owner: OwnerFacts) -> Root | None:
+        """The owner that it belongs to, itself where nobody of the table stands above."""
+        return self._climb(owner.namespace, Ref(owner.api, owner.kind, owner.name, owner.uid))
+
+    def _climb(self, namespace: str, nearest: Ref) -> Root | None:
+        found: Root | None = None
+        seen: set[str] = set()
+        ref: Ref | None = nearest
+        while ref is not None:
+            if ref.uid in seen or len(seen) == LONGEST_CHAIN:
+                return found and found._replace(problem=_endless(ref, cycle=ref.uid in seen))
+            seen.add(ref.uid)
+            if (ref.group, ref.kind) == _POD:
+                ref = self._above_pod(namespace, ref)
+                continue
+            family = families.of(ref.group, ref.kind)
+            if family is None:
+                break
+            owner = self._owner(namespace, ref)
+            found = Root(ref, family, owner, None if owner else self._missing(namespace, ref))
+            ref = owner.above if owner else None
+        return found
+
+    def _above_pod(self, namespace: str, ref: Ref) -> Ref | None:
+        if self._pods is None:
+            self._pods = {pod.uid: pod for pod in self._snapshot.pods}
+        pod = self._pods.get(ref.uid)
+        return pod.above if pod is not None and pod.namespace == namespace else None
+
+    def _owner(self, namespace: str, ref: Ref) -> OwnerFacts | None:
+        """A tenant may write any uid into a reference, also one of another namespace or kind."""
+        owner = self._owners.get(ref.uid)
+        known = owner is not None and (owner.kind, owner.api, owner.namespace) == (ref.kind, ref.group, namespace)
+        return owner if known else None
+
+    def _missing(self, namespace: str, ref: Ref) -> Problem:
+        right = self._unreadable.get(f"{ref.kind}.{ref.group}")
+        if right:
+            text = f"{ref.kind} {ref.name} cannot be read: ganggate lacks the right to {right}"
+            return Problem(names.Reason.OWNER_UNREADABLE, text)
+        text = f"{ref.kind} {ref.name!r} (uid {ref.uid}) does not exist in namespace {namespace!r}"
+        return Problem(names.Reason.OWNER_GONE, text)
+
+
+def _endless(ref: Ref, *, cycle: bool) -> Problem:
+    what = "turns in a circle" if cycle else f"has more than {LONGEST_CHAIN} levels"
+    return Problem(names.Reason.OWNER_UNREADABLE, f"the chain of controllers {what} at {ref.kind} {ref.name}")
+
+
+def identity(root: Root, namespace: str, part: str = "") -> Identity:
+    """Of the group that the owner makes; `part` says which of several."""
+    ref = root.ref
+    return Identity(ref.kind, namespace, ref.name, ref.uid, how=f"controller {ref.kind} {ref.name}", part=part)
