@@ -16,7 +16,7 @@ from policy.gatekeeper.clock import SystemClock
 from policy.gatekeeper.decode import Decoder
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.flights import Flights
-from policy.gatekeeper.snapshot import Stores, take
+from policy.gatekeeper.snapshot import OWNER_SOURCES, Stores, take
 from policy.gatekeeper.source import Source, group_path
 from policy.gatekeeper.watch import Tuning, list_pages
 from policy.rules import facts
@@ -25,6 +25,7 @@ from policy.rules.objects import Namespace
 
 AT_ONCE: Final = 4  # resources listed at the same time: enough to hide the network, too few to be a burden
 CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses", "runtimeclasses"})
+_OPERATORS: Final = frozenset(s.name for s in OWNER_SOURCES.values() if s.group not in ("batch", "apps"))
 _TRIES: Final = 3  # a list whose continue token expired begins again
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -129,7 +130,14 @@ def _pages(client: Client, source: Within[T]) -> tuple[list[T | Corrupt], str]:
 
 
 def _fill(client: Client, stores: Stores, name: str, namespace: str) -> None:
-    items, version = listed(client, narrowed(stores.sources[name], namespace))
+    """An operator's kind that the caller may not list, or that is not even installed, keeps nothing else from view."""
+    try:
+        items, version = listed(client, narrowed(stores.sources[name], namespace))
+    except ForbiddenError as error:
+        if name not in _OPERATORS:
+            raise
+        stores.by_name[name].denied = f"{error.verb} {error.resource}"
+        return
     stores.by_name[name].replace(items, as_version(version))
 
 

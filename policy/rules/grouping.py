@@ -109,7 +109,9 @@ class _Index:
         root = self.roots.of_pod(pod) if pod.above is not None else None
         if root is None:
             return pod, _identity_of_pod(pod)
-        family, uid = root.family, root.ref.uid
+        family, uid, told = root.family, root.ref.uid, self.owners.get(root.ref.uid)
+        if family.plain and pod.owner == uid and pod.group is not None and (told is None or told.group is None):
+            return pod, pod.group  # nearly every pod of most clusters: its Job, or the name that it gives
         labels = pod.labels
         role, unit = family.role(labels) or pod.role, family.unit(labels)
         if (pod.owner, pod.role, pod.unit) != (uid, role, unit):
@@ -118,7 +120,6 @@ class _Index:
             return pod, pod.group
         if pod.problem:
             return pod, _identity_of_pod(pod)
-        told = self.owners.get(uid)
         if told is not None and told.group is not None:
             return pod, told.group
         part = family.slice(labels)

@@ -84,7 +84,7 @@ class Roots:
     def _missing(self, namespace: str, ref: Ref) -> Problem:
         right = self._unreadable.get(f"{ref.kind}.{ref.group}")
         if right:
-            text = f"{ref.kind} {ref.name} cannot be read: ganggate lacks the right to {right}"
+            text = f"{ref.kind} {ref.name} cannot be read: the right to {right} is missing"
             return Problem(names.Reason.OWNER_UNREADABLE, text)
         text = f"{ref.kind} {ref.name!r} (uid {ref.uid}) does not exist in namespace {namespace!r}"
         return Problem(names.Reason.OWNER_GONE, text)

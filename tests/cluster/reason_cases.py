@@ -152,7 +152,7 @@ BROKEN = (
     ),
     Case(
         Reason.OWNER_UNREADABLE,
-        r"StatefulSet train cannot be read: ganggate lacks the right to list statefulsets.apps",
+        r"StatefulSet train cannot be read: the right to list statefulsets.apps is missing",
         provoking.stateful,
         provoking.without_sight_of_sets,
     ),

@@ -54,7 +54,7 @@ def test_without_a_right_to_list_one_kind_of_owner(victim: Cluster, admin: Calle
         restart(victim)
         must(admin.create(f"/apis/apps/v1/namespaces/{gang}/statefulsets", stateful(gang, 2)))
         note = breaking.hears(admin, gang, "set-0", names.Reason.OWNER_UNREADABLE)
-        assert note == "StatefulSet set cannot be read: ganggate lacks the right to list statefulsets.apps"
+        assert note == "StatefulSet set cannot be read: the right to list statefulsets.apps is missing"
         must(admin.create(jobs(gang), job("g", gang, 2)))
         wait_until(lambda: bound(admin, gang) == 2, what="a gang of another kind")
         assert held(admin, gang) == 1

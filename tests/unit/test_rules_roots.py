@@ -112,7 +112,7 @@ def test_an_owner_that_may_not_be_read_is_named_with_the_right():
     world = msgspec.structs.replace(world, unreadable={"RayCluster.ray.io": "list rayclusters.ray.io"})
     (found,) = groups_of(world).values()
     assert found.problem.reason is Reason.OWNER_UNREADABLE
-    assert found.problem.message == "RayCluster ray cannot be read: ganggate lacks the right to list rayclusters.ray.io"
+    assert found.problem.message == "RayCluster ray cannot be read: the right to list rayclusters.ray.io is missing"
 
 
 def test_an_owner_that_is_gone_is_named():

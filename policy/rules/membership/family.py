@@ -81,6 +81,11 @@ class Family(Generic[T]):
     lever: Lever[T] | None = None
     delegates: str = ""  # kind of the owner below it that knows the parts, once that exists
 
+    @property
+    def plain(self) -> bool:
+        """Its pods are all alike: their labels tell nothing."""
+        return not self.sliced and self.role is _no_name and self.unit is _no_name
+
 
 def unmanaged(meta: OwnerMeta, *, kueue: tuple[str, ...]) -> bool:
     """Whether nobody above the owner decides about its suspension, and Kueue does not either."""
