@@ -50,6 +50,7 @@ OWN_PODGROUP_PREFIX: Final = "ganggate-"  # + uid of the root owner
 # --- labels of operators, by which a pod tells its role ------------------------------------------------------
 JOBSET_REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 JOBSET_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"  # an annotation
+JOBSET_NODE_SELECTOR: Final = "alpha.jobset.sigs.k8s.io/node-selector"  # an annotation
 KUBEFLOW_REPLICA_TYPE: Final = "training.kubeflow.org/replica-type"
 KUBEFLOW_JOB_ROLE: Final = "training.kubeflow.org/job-role"
 RAY_GROUP: Final = "ray.io/group"

@@ -83,7 +83,7 @@ class Group(msgspec.Struct, frozen=True):
     def commanded(self) -> bool:
         """Its operator made the PodGroup, and may make no pod until that one's phase has left Pending."""
         found = self.podgroup
-        return found is not None and not found.ours and any(found.controller == o.uid for o in self.owners)
+        return found is not None and not found.ours and found.controller in self.makers
 
     @property
     def owner(self) -> OwnerFacts | None:

@@ -89,7 +89,7 @@ def ref(owner: OwnerReference) -> Ref:
 def membership(item: Pod) -> tuple[Identity | None, str, str]:
     """Group, queue, and why neither can be told."""
     try:
-        queue = named_queue(item)
+        queue = named_queue(item.metadata)
         return _shared(identify(item, item.metadata.namespace)), queue.name if queue else "", ""
     except (DisagreementError, ReservedNameError) as error:
         return None, "", str(error)

@@ -85,7 +85,7 @@ def due(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], minimum: int, si
     first = [r for r in roles if r.part.stage == stage]
     at_first = sum(r.at_first for r in first)
     follow = len(first) < len(roles) or any(r.at_first < r.part.minimum for r in first)
-    staged = follow and at_first < minimum <= sum(r.part.count for r in roles)
+    staged = follow and at_first <= minimum <= sum(r.part.count for r in roles)
     least = at_first if staged else minimum
     if len(roles) < 2 and not staged:
         return Due(least, _absent(roles, live, least - len(live), size), order=tuple(live))

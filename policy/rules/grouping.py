@@ -5,6 +5,7 @@ group exists once its owner does, even if quota refused its first pod. May know 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -12,10 +13,11 @@ import msgspec
 from policy import names
 from policy.rules import group_size, order
 from policy.rules.conclusions import Absent, Group, Problem
+from policy.rules.makers import Makers
 from policy.rules.membership import families
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
 from policy.rules.model import NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Snapshot
-from policy.rules.roots import Roots
+from policy.rules.roots import Roots, gone
 from policy.rules.roots import identity as identity_of
 from policy.rules.template import Sizes
 
@@ -47,45 +49,32 @@ class _Index:
         for podgroup in snapshot.podgroups:
             self.podgroups.setdefault((podgroup.namespace, podgroup.name), []).append(podgroup)
         self.roots = Roots(snapshot)
-        self.makers: dict[str, list[OwnerFacts]] = {}  # those below an owner, by its uid
-        self.owners: dict[str, OwnerFacts] = {}  # those of groups, by uid
-        self.given = {p.controller: p for p in snapshot.podgroups if p.controller and not p.ours}
-        self.naming: dict[str, list[OwnerFacts]] = {}  # by the key of the group that their pods will name
+        self.makers = Makers(snapshot, self.roots)
         self.identities: dict[str, Identity] = {}
         self.members: dict[str, list[PodFacts]] = {}
-        self._add_owners(sorted(snapshot.owners.values(), key=lambda o: (o.created, o.uid)))
+        self._elsewhere: set[tuple[str, str]] = set()  # owners, and which of their groups, whose pods name another
+        for owner in (*self.makers.own.values(), *chain.from_iterable(self.makers.naming.values())):
+            self._expect(owner)
         self._add_pods(snapshot.pods)
+        self._drop_ghosts()
 
-    def _add_owners(self, owners: Sequence[OwnerFacts]) -> None:
-        tops = [owner for owner in owners if not self._is_below(owner)]
-        for top in tops:
-            owner = self.owners[top.uid] = self._told(top)
-            if owner.group and not owner.over:
-                self.naming.setdefault(owner.group.key, []).append(owner)
-            makes_any = owner.size.possible > 0 and not owner.over and not owner.held
-            in_gangs = makes_any and managed(self.snapshot.namespaces.get(owner.namespace))
-            if in_gangs or (owner.ours and not owner.over):  # whatever we suspended is ours to resume
-                for identity in _identities_of_owner(owner):
-                    self.identities.setdefault(identity.key, identity)
+    def _expect(self, owner: OwnerFacts) -> None:
+        """A group exists once its owner does."""
+        makes_any = owner.size.possible > 0 and not owner.over and not owner.held
+        in_gangs = makes_any and managed(self.snapshot.namespaces.get(owner.namespace))
+        if in_gangs or (owner.ours and not owner.over):  # whatever we suspended is ours to resume
+            for identity in _identities_of_owner(owner):
+                self.identities.setdefault(identity.key, identity)
 
-    def _is_below(self, owner: OwnerFacts) -> bool:
-        """Whether another owner makes the group; that one is told who works for it."""
-        root = self.roots.of_owner(owner) if owner.above is not None else None
-        if root is None or root.ref.uid == owner.uid:
-            return False
-        self.makers.setdefault(root.ref.uid, []).append(owner)
-        return True
-
-    def _told(self, owner: OwnerFacts) -> OwnerFacts:
-        """With the parts that an owner below it knows better, and the PodGroup that its operator made for it."""
-        given = self.given.get(owner.uid)
-        if given is not None and owner.group is None and given.namespace == owner.namespace:
-            how = f"PodGroup of {owner.called}"
-            owner = msgspec.structs.replace(owner, group=Identity(PODGROUP, owner.namespace, given.name, how=how))
-        family = families.of(owner.api, owner.kind)
-        kind = family.delegates if family else ""
-        known = next((m for m in self.makers.get(owner.uid, ()) if kind and m.kind == kind), None)
-        return msgspec.structs.replace(owner, parts=known.parts, size=known.size) if known else owner
+    def _drop_ghosts(self) -> None:
+        """A group of an owner none of whose pods is in it, since all of them name another."""
+        ghosts = [
+            key
+            for key, identity in self.identities.items()
+            if (identity.uid, identity.part) in self._elsewhere and key not in self.members
+        ]
+        for key in ghosts:
+            del self.identities[key]
 
     def _add_pods(self, pods: Iterable[PodFacts]) -> None:
         """Pods may give one name in several places: the first in order is told, whatever pod comes first."""
@@ -109,7 +98,7 @@ class _Index:
         root = self.roots.of_pod(pod) if pod.above is not None else None
         if root is None:
             return pod, _identity_of_pod(pod)
-        family, uid, told = root.family, root.ref.uid, self.owners.get(root.ref.uid)
+        family, uid, told = root.family, root.ref.uid, self.makers.own.get(root.ref.uid)
         if family.plain and pod.owner == uid and pod.group is not None and (told is None or told.group is None):
             return pod, pod.group  # nearly every pod of most clusters: its Job, or the name that it gives
         labels = pod.labels
@@ -117,6 +106,7 @@ class _Index:
         if (pod.owner, pod.role, pod.unit) != (uid, role, unit):
             pod = msgspec.structs.replace(pod, owner=uid, role=role, unit=unit)
         if pod.group is not None and pod.group.kind in NAMED:
+            self._elsewhere.add((uid, family.slice(labels)))
             return pod, pod.group
         if pod.problem:
             return pod, _identity_of_pod(pod)
@@ -129,12 +119,9 @@ class _Index:
 
     def owner_of(self, identity: Identity) -> OwnerFacts | None:
         """The controller that the pods name by uid: a tenant may write any uid, also one of another namespace."""
-        owner = self.owners.get(identity.uid)
+        owner = self.makers.own.get(identity.uid)
         known = owner is not None and (owner.kind, owner.namespace) == (identity.kind, identity.namespace)
         return owner if known else None
-
-    def makers_of(self, owners: Iterable[OwnerFacts]) -> tuple[str, ...]:
-        return tuple(uid for o in owners for uid in (o.uid, *(below.uid for below in self.makers.get(o.uid, ()))))
 
     def podgroup_of(self, owner: OwnerFacts, part: str) -> PodGroupFacts | None:
         """Our own PodGroup of that owner; one of its name that somebody else controls is not the group's."""
@@ -196,7 +183,7 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
         later=due.later,
         waits=due.waits,
         continues=group_size.continues(basis.owners, others),
-        makers=index.makers_of(basis.owners),
+        makers=index.makers.of(basis.owners),
         podgroup=basis.podgroup,
         owners=tuple(basis.owners),
         problem=basis.problem,
@@ -221,9 +208,8 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     owner = index.owner_of(identity)
     if owner is None:
         root = index.roots.of_pod(live[0]) if live else None
-        text = f"{identity.kind} {identity.name!r} (uid {identity.uid}) does not exist in "
-        gone = Problem(names.Reason.OWNER_GONE, f"{text}namespace {identity.namespace!r}")
-        return _Basis(identity.uid, 1, None, "unknown", problem=(root and root.problem) or gone)
+        missing = gone(identity.kind, identity.name, identity.uid, identity.namespace)
+        return _Basis(identity.uid, 1, None, "unknown", problem=(root and root.problem) or missing)
     minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
@@ -235,7 +221,7 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
 
 def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     """A group whose identity is a name that its pods give."""
-    owners = index.naming.get(identity.key, [])
+    owners = index.makers.naming.get(identity.key, [])
     podgroup = _find(index, identity)
     minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
     uid = podgroup.uid if podgroup else ""

@@ -133,6 +133,8 @@ class PartFacts(Fact, frozen=True):
     first: int = 0
     unit: int = 1
     waits: str = ""
+    group: Identity | None = None  # that these pods will name
+    task_min: int = 0  # from the labels of a group without object
 
 
 class OwnerFacts(Fact, frozen=True):
@@ -158,6 +160,7 @@ class OwnerFacts(Fact, frozen=True):
     queue: str = ""
     min_member: int | None = None  # the owner's annotation
     over: bool = False
+    going: bool = False  # it is being deleted
     held: bool = False
     group: Identity | None = None  # that its pods will name
     task_min: int = 0  # from the labels of a group without object

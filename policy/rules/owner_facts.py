@@ -13,6 +13,8 @@ from policy import names
 from policy.rules import resources
 from policy.rules.facts import epoch, membership, natural, ref, task_min
 from policy.rules.membership.family import Family, Part, Size
+from policy.rules.membership.identify import named_queue
+from policy.rules.membership.identity import DisagreementError
 from policy.rules.model import Claim, OwnerFacts, PartFacts
 from policy.rules.objects import ObjectMeta, OwnerMeta, Pod, PodTemplate
 from policy.rules.shape import shape_of
@@ -24,11 +26,14 @@ def owner(family: Family[Any]) -> Callable[[Any], OwnerFacts]:
 
 
 def _owner(family: Family[Any], item: Any) -> OwnerFacts:
-    """The first part's template speaks for all: one owner's pods belong together."""
+    """Where templates name no group of their own, the owner is it."""
     meta: OwnerMeta = item.metadata
     parts = family.parts(item)
+    facts = tuple(_part(part, meta.namespace) for part in parts)
     member = _member(parts[0].template if parts else PodTemplate(), meta.namespace)
     identity, queue_name, problem = membership(member)
+    if any(part.group != identity for part in facts):
+        identity = None
     minimum, complaint = _min_member(meta)
     claim, lever = _claim(meta), family.lever
     return OwnerFacts(
@@ -39,7 +44,7 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
         api_version=f"{family.group}/{family.version}",
         created=epoch(meta.creation_timestamp),
         size=_size(family, item, parts),
-        parts=tuple(_part(part, meta.namespace) for part in parts),
+        parts=facts,
         above=ref(meta.controller) if meta.controller else None,
         slices=family.slices(item),
         version=meta.resource_version,
@@ -49,9 +54,10 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
         deadline=lever.deadline(item) if lever else None,
         started=epoch(lever.started(item)) if lever else 0.0,
         woken=epoch(meta.annotation(names.ANNOTATION_WOKEN)),
-        queue=queue_name,
+        queue=queue_name or _queue(family, item),
         min_member=minimum,
         over=family.over(item) or meta.deletion_timestamp is not None,
+        going=meta.deletion_timestamp is not None,
         held=family.held(item),
         group=identity,
         task_min=task_min(member.metadata),
@@ -78,7 +84,18 @@ def _part(part: Part, namespace: str) -> PartFacts:
         first=part.first,
         unit=part.unit,
         waits=part.waits,
+        group=membership(member)[0],
+        task_min=task_min(member.metadata),
     )
+
+
+def _queue(family: Family[Any], item: Any) -> str:
+    """That the owner names, in its metadata as a pod would, or in a field of its kind."""
+    try:
+        named = named_queue(item.metadata)
+    except DisagreementError:
+        named = None  # its pods say which: they name one, or are refused
+    return named.name if named else family.queue(item)
 
 
 def _claim(meta: ObjectMeta) -> Claim | None:

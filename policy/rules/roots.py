@@ -65,6 +65,8 @@ class Roots:
             if family is None:
                 break
             owner = self._owner(namespace, ref)
+            if found and owner and owner.going:  # what it still makes is for its own end
+                break
             found = Root(ref, family, owner, None if owner else self._missing(namespace, ref))
             ref = owner.above if owner else None
         return found
@@ -86,8 +88,11 @@ class Roots:
         if right:
             text = f"{ref.kind} {ref.name} cannot be read: the right to {right} is missing"
             return Problem(names.Reason.OWNER_UNREADABLE, text)
-        text = f"{ref.kind} {ref.name!r} (uid {ref.uid}) does not exist in namespace {namespace!r}"
-        return Problem(names.Reason.OWNER_GONE, text)
+        return gone(ref.kind, ref.name, ref.uid, namespace)
+
+
+def gone(kind: str, name: str, uid: str, namespace: str) -> Problem:
+    return Problem(names.Reason.OWNER_GONE, f"{kind} {name!r} (uid {uid}) does not exist in namespace {namespace!r}")
 
 
 def _endless(ref: Ref, *, cycle: bool) -> Problem:

@@ -21,6 +21,7 @@ SEVERAL = {
     names.Reason.PODGROUP_INVALID,
     names.Reason.REQUESTS_MISSING,
     names.Reason.GIVEN_BACK,
+    names.Reason.OWNER_UNREADABLE,
     names.Reason.RESUMED,
 }
 

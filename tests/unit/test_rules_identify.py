@@ -191,17 +191,17 @@ def test_where_a_name_stands_makes_no_other_group():
     ],
 )
 def test_a_queue_is_named_by(where, given):
-    found = named_queue(given)
+    found = named_queue(given.metadata)
     assert (found.name, found.where) == ("q", where)
 
 
 def test_no_queue_is_named():
-    assert named_queue(pod()) is None
+    assert named_queue(pod().metadata) is None
 
 
 def test_two_queues_that_differ_are_refused_with_both():
     with pytest.raises(DisagreementError) as caught:
-        named_queue(pod({names.QUEUE_NAME: "b"}, {names.QUEUE_NAME: "a"}))
+        named_queue(pod({names.QUEUE_NAME: "b"}, {names.QUEUE_NAME: "a"}).metadata)
     assert str(caught.value) == (
         "annotation volcano.sh/queue-name says 'a' and label volcano.sh/queue-name says 'b': give one name"
     )

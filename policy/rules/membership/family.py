@@ -54,6 +54,10 @@ def _one(_: Any) -> int:
     return 1
 
 
+def _unnamed(_: Any) -> str:
+    return ""
+
+
 def _unsaid(_: Any) -> int | None:
     return None
 
@@ -76,6 +80,7 @@ class Family(Generic[T]):
     sliced: bool = False  # it makes several equal groups, each of all its parts
     slices: Callable[[T], int] = _one  # how many
     role: Callable[[Labels], str] = _no_name  # of a pod, by its labels
+    queue: Callable[[T], str] = _unnamed  # that a field of it names
     slice: Callable[[Labels], str] = _no_name  # which of the groups a pod belongs to, by its labels
     unit: Callable[[Labels], str] = _no_name  # what is added and taken away together with it, by its labels
     lever: Lever[T] | None = None

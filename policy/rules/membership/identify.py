@@ -19,7 +19,7 @@ from policy.rules.membership.identity import (
     Identity,
     ReservedNameError,
 )
-from policy.rules.objects import Pod
+from policy.rules.objects import ObjectMeta, Pod
 
 _ANNOTATIONS: Final = (names.VOLCANO_PODGROUP, names.GROUP_NAME, names.VOLCANO_GROUP_NAME)
 _LABELS: Final = (names.COSCHEDULING_LABEL, names.COSCHEDULING_OLD_LABEL, names.COSCHEDULING_LITE_NAME)
@@ -48,14 +48,14 @@ def identify(pod: Pod, namespace: str) -> Identity | None:
     return families.of_controller(pod, namespace)
 
 
-def named_queue(pod: Pod) -> Named | None:
-    """The queue that the pod names, or None. Raises DisagreementError when two names differ."""
+def named_queue(meta: ObjectMeta) -> Named | None:
+    """The queue that a pod or its owner names, or None. Raises DisagreementError when two names differ."""
     found = [
         Named(value, f"{where} {key}")
         for where, key, value in (
-            ("annotation", names.QUEUE_NAME, pod.metadata.annotation(names.QUEUE_NAME)),
-            ("annotation", names.QUEUE_NAME_LONG, pod.metadata.annotation(names.QUEUE_NAME_LONG)),
-            ("label", names.QUEUE_NAME, pod.metadata.label(names.QUEUE_NAME)),
+            ("annotation", names.QUEUE_NAME, meta.annotation(names.QUEUE_NAME)),
+            ("annotation", names.QUEUE_NAME_LONG, meta.annotation(names.QUEUE_NAME_LONG)),
+            ("label", names.QUEUE_NAME, meta.label(names.QUEUE_NAME)),
         )
         if value
     ]

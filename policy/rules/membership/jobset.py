@@ -17,6 +17,7 @@ _FINISHED = ("Completed", "Failed")
 
 
 class JobTemplate(Wire, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
 
 
@@ -70,7 +71,7 @@ def _part(jobset: JobSet, one: ReplicatedJob, done: int, stage: int, waits: str)
     spec = one.template.spec
     jobs = max(0, one.replicas - done)
     each = at_once(spec, spec.completions)
-    alone = _exclusive(jobset.metadata, spec.template.metadata) and each > 1
+    alone = _exclusive(jobset.metadata, one.template.metadata, spec.template.metadata) and each > 1
     return Part(
         role=one.name,
         count=jobs * each,
@@ -101,7 +102,9 @@ def _stages(jobset: JobSet) -> Mapping[str, tuple[int, str]]:
 
 
 def _exclusive(*metas: ObjectMeta) -> bool:
-    return any(meta.annotation(names.JOBSET_EXCLUSIVE) for meta in metas)
+    """Where node selectors see to it, nobody waits for the first pod."""
+    selected = any(meta.annotation(names.JOBSET_NODE_SELECTOR) is not None for meta in metas)
+    return not selected and any(meta.annotation(names.JOBSET_EXCLUSIVE) for meta in metas)
 
 
 def role(labels: Labels) -> str:

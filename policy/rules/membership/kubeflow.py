@@ -27,6 +27,7 @@ class ReplicaSpec(Wire, frozen=True):
 
 class SchedulingPolicy(Wire, frozen=True):
     min_available: int | None = None
+    queue: str = ""
 
 
 class RunPolicy(Wire, frozen=True):
@@ -104,6 +105,11 @@ def minimum(job: TrainingJob) -> int | None:
     return policy.min_available if policy else None
 
 
+def queue(job: TrainingJob) -> str:
+    policy = job.spec.run_policy.scheduling_policy
+    return policy.queue if policy else ""
+
+
 def role(labels: Labels) -> str:
     """An MPIJob's pods say their role under another key; so does nobody else's worker."""
     return labels.get(names.KUBEFLOW_REPLICA_TYPE) or labels.get(names.KUBEFLOW_JOB_ROLE, "")
@@ -146,6 +152,7 @@ def _family(kind: str, version: str = "v1") -> Family[TrainingJob]:
         over=over,
         held=held,
         minimum=minimum,
+        queue=queue,
         role=role,
         lever=LEVER,
     )

@@ -17,6 +17,7 @@ from policy.rules.objects import Container, OwnerMeta, PodSpec, PodTemplate, Qua
 DRIVER: Final = "driver"
 EXECUTOR: Final = "executor"
 _FINISHED: Final = ("COMPLETED", "FAILED")
+_INSTANCES: Final = "spark.executor.instances"
 _MIB: Final = 1 << 20
 _UNITS: Final = {"": _MIB, "b": 1, "k": 1 << 10, "m": _MIB, "g": 1 << 30, "t": 1 << 40}
 _MEMORY: Final = re.compile(r"(\d{1,15})([bkmgt]?)b?", re.ASCII)
@@ -46,8 +47,14 @@ class DynamicAllocation(Wire, frozen=True):
     min_executors: int | None = None
 
 
+class BatchSchedulerOptions(Wire, frozen=True):
+    queue: str = ""
+
+
 class SparkApplicationSpec(Wire, frozen=True):
     type: str = ""
+    spark_conf: dict[str, str] | None = None
+    batch_scheduler_options: BatchSchedulerOptions | None = None
     driver: SparkPod = SparkPod()
     executor: SparkPod = SparkPod()
     dynamic_allocation: DynamicAllocation | None = None
@@ -85,12 +92,18 @@ def parts(app: SparkApplication) -> tuple[Part, ...]:
 
 def _executors(spec: SparkApplicationSpec) -> tuple[int, int]:
     """How many there are to be, and how many of them are waited for."""
-    dynamic, asked = spec.dynamic_allocation, spec.executor.instances
+    dynamic, asked = spec.dynamic_allocation, _asked(spec)
     if dynamic is None or not dynamic.enabled:
         count = 1 if asked is None else asked
         return count, count
     least = dynamic.min_executors or 0
     return max(least, dynamic.initial_executors or 0, asked or 0), least
+
+
+def _asked(spec: SparkApplicationSpec) -> int | None:
+    text = (spec.spark_conf or {}).get(_INSTANCES, "")
+    stated = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return stated if spec.executor.instances is None else spec.executor.instances
 
 
 def _template(pod: SparkPod, language: str) -> PodTemplate:
@@ -121,6 +134,11 @@ def role(labels: Labels) -> str:
     return labels.get(names.SPARK_ROLE, DRIVER)
 
 
+def queue(app: SparkApplication) -> str:
+    options = app.spec.batch_scheduler_options
+    return options.queue if options else ""
+
+
 def over(app: SparkApplication) -> bool:
     return app.status.application_state.state in _FINISHED
 
@@ -141,4 +159,5 @@ FAMILY = Family(
     over=over,
     held=held,
     role=role,
+    queue=queue,
 )

@@ -24,6 +24,7 @@ class Task(Wire, frozen=True):
 
 class VolcanoJobSpec(Wire, frozen=True):
     min_available: int | None = None
+    queue: str = ""
     tasks: tuple[Task, ...] = ()
 
 
@@ -74,6 +75,10 @@ def minimum(job: VolcanoJob) -> int | None:
     return job.spec.min_available or None
 
 
+def queue(job: VolcanoJob) -> str:
+    return job.spec.queue
+
+
 def role(labels: Labels) -> str:
     return labels.get(names.TASK_SPEC, "")
 
@@ -98,5 +103,6 @@ FAMILY = Family(
     over=over,
     held=held,
     minimum=minimum,
+    queue=queue,
     role=role,
 )
