@@ -1,5 +1,6 @@
 """Snapshots of any cluster: small, but with every kind of group, limit and oddity in them."""
 
+import msgspec
 from hypothesis import strategies as st
 
 from policy import names
@@ -15,6 +16,7 @@ from policy.rules.model import (
     PodGroupFacts,
     QueueFacts,
     QuotaFacts,
+    Ref,
     ScopeFact,
     Shape,
     Snapshot,
@@ -43,6 +45,7 @@ SHAPES = (
 
 shapes = st.sampled_from(SHAPES)
 namespaces = st.sampled_from(NAMESPACES)
+roles = st.sampled_from(["a", "a", "b"])
 ages = st.floats(0, NOW)
 queues = st.sampled_from(["", "", "left", "right", "nowhere"])
 
@@ -57,8 +60,9 @@ def identities(draw, namespace, jobs):
     if kind == "sized":
         return Identity(LITE, namespace, name, how=HOWS[1]), ""
     if kind == "job" and mine:
-        uid = draw(st.sampled_from(mine))
-        return Identity("Job", namespace, uid, uid, how=f"controller Job {uid}"), uid
+        owner = jobs[draw(st.sampled_from(mine))]
+        uid = owner.uid
+        return Identity(owner.kind, namespace, uid, uid, how=f"controller {owner.kind} {uid}"), uid
     if kind == "forged":
         return Identity("Job", namespace, "stranger", draw(st.sampled_from(["gone", *jobs]))), "gone"
     return None, ""
@@ -70,6 +74,8 @@ def pods(draw, uid, jobs, nodes):
     group, owner = draw(identities(namespace, jobs))
     state = draw(st.sampled_from(["held", "held", "held", "lifted", "bound", "bound", "free", "done", "going"]))
     node = draw(st.sampled_from(["gone", *nodes]))
+    maker = jobs.get(owner)
+    above = Ref(maker.api, maker.kind, maker.name, maker.uid) if maker and draw(st.booleans()) else None
     gated = state == "held"
     began = not gated and draw(st.booleans())
     return PodFacts(
@@ -86,12 +92,44 @@ def pods(draw, uid, jobs, nodes):
         group=group,
         problem="" if group else draw(st.sampled_from(["", "", "names differ"])),
         owner=owner,
+        above=above,
         index=draw(st.sampled_from([-1, -1, 0, 3])),
-        labels={"app": draw(st.sampled_from("ab"))},
+        labels={"app": draw(st.sampled_from("ab")), names.RAY_GROUP: draw(roles)},
         queue=draw(queues),
         lifted=Lifted(draw(st.integers(1, 4)), draw(ages), draw(queues)) if began else None,
         pin=node if began or draw(st.integers(0, 9)) == 0 else "",
         task_min=draw(st.integers(0, 3)) if group and group.kind == LITE else 0,
+    )
+
+
+@st.composite
+def parts(draw, role):
+    count = draw(st.integers(0, 5))
+    return PartFacts(
+        count=count,
+        minimum=draw(st.integers(0, count)),
+        shape=draw(shapes),
+        role=role,
+        stage=draw(st.integers(0, 1)),
+        first=draw(st.sampled_from([0, 0, 1])),
+        unit=draw(st.sampled_from([1, 1, 2])),
+    )
+
+
+@st.composite
+def staged(draw, uid):
+    """An owner of several roles, which works for another one, or for itself in a circle."""
+    made = tuple(draw(parts(role)) for role in draw(st.sampled_from([("a",), ("a", "b"), ("b", "a")])))
+    kind, api = draw(st.sampled_from([("RayCluster", "ray.io/v1"), ("JobSet", "jobset.x-k8s.io/v1alpha2")]))
+    above = draw(st.sampled_from([None, None, None, ("ray.io", "RayCluster"), ("jobset.x-k8s.io", "JobSet")]))
+    other = draw(st.sampled_from(["j0", "j1", "gone"]))
+    return msgspec.structs.replace(
+        draw(jobs(uid)),
+        kind=kind,
+        api_version=api,
+        size=Size(sum(p.minimum for p in made), sum(p.count for p in made), "parts"),
+        parts=made,
+        above=Ref(*above, other, other) if above else None,
     )
 
 
@@ -176,7 +214,7 @@ def limits(draw):
 
 @st.composite
 def snapshots(draw, most=14):
-    owners = {f"j{i}": draw(jobs(f"j{i}")) for i in range(draw(st.integers(0, 3)))}
+    owners = {f"j{i}": draw(st.one_of(jobs(f"j{i}"), staged(f"j{i}"))) for i in range(draw(st.integers(0, 3)))}
     machines = [f"n{i}" for i in range(draw(st.integers(0, 3)))]
     found, quotas = draw(limits())
     named = {(p.api, p.namespace, p.name): p for p in draw(st.lists(podgroups(), max_size=4))}
