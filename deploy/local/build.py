@@ -96,7 +96,8 @@ def key(module: Module, program: str, go: Go) -> str:
 def sources(cache: Path, target: Target, go: Go, say: Say) -> Path:
     """Folder of the module that a program comes from, in the version that its go.mod chose; fetched if it is gone."""
     folder = _prepare(cache, target.module, go, say)
-    with locked(folder / ".lock"):  # go rewrites go.mod and go.sum
+    waiting = f"{target.name}: something is being built with the same go.mod; waiting"
+    with locked(folder / ".lock", waiting=lambda: say(waiting)):  # go rewrites go.mod and go.sum
         return Path(_download(target.module.origin(target.name)[0], go, folder)["Dir"])
 
 
