@@ -1,12 +1,20 @@
 """Real operators on a local cluster: each makes the pods of its simplest job, and they run like any others."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from deploy.local import procfs
 from deploy.local.cluster import Cluster
-from deploy.local.errors import UsageError
+from deploy.local.errors import LocalError, UsageError
 from deploy.local.operators import OPERATORS
 from policy import names
-from tests.cluster.conftest import wait_until
+from tests.cluster.conftest import MakeCluster, wait_until
 from tests.operators.conftest import MANIFESTS, pods, ran, submit
 
 PODS = {
@@ -57,3 +65,31 @@ def test_one_that_ended_is_started_again(cluster: Cluster) -> None:
 def test_an_operator_that_is_not_known_is_refused(cluster: Cluster) -> None:
     with pytest.raises(UsageError, match="operator: 'kubelet' is none of jobset, "):
         cluster.start_operators(["kubelet"])
+
+
+def answer(*arguments: str) -> Any:
+    command = (sys.executable, "-m", "policy.cli.local", "operators", *arguments)
+    root = Path(__file__).parents[2]
+    return json.loads(subprocess.run(command, cwd=root, capture_output=True, check=True, text=True, timeout=120).stdout)
+
+
+def test_the_command_line_names_what_runs_and_what_there_is(cluster: Cluster) -> None:
+    up = answer("up", "jobset", "--name", cluster.name)
+    assert set(up["pids"]) == set(up["ports"]) == set(OPERATORS)
+    listed = answer("list")
+    assert {name for name, each in listed.items() if each["starts"]} == set(OPERATORS)
+    assert all(each["built"] for each in listed.values() if each["starts"])
+
+
+def test_another_cluster_has_operators_of_its_own_and_takes_them_down(
+    cluster: Cluster, make_cluster: MakeCluster
+) -> None:
+    second = make_cluster(name=f"ops-{os.getpid()}-b", nodes=1, addon=False)
+    with pytest.raises(LocalError, match="operator: mpi listens on port 8080, which it cannot be told to change"):
+        second.start_operators(["mpi"])
+    second.start_operators(["trainer"])
+    pids = second.roster.pids()
+    assert {"jobset", "trainer"} == set(pids) & set(OPERATORS)
+    second.down()
+    assert not any(procfs.identify(pid) for pid in pids.values())
+    assert set(cluster.roster.pids()) >= set(OPERATORS)

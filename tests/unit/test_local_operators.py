@@ -1,8 +1,13 @@
 """What operators are told: flags, settings, webhooks and ports, and which files define their kinds."""
 
 import json
+import socket
 import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -117,3 +122,33 @@ def test_a_serving_certificate_lies_as_a_mounted_secret_does(tmp_path: Path) -> 
     authority.serving(tmp_path, User("u"))
     assert (tmp_path / "tls.crt").read_bytes().startswith(b"-----BEGIN CERTIFICATE-----")
     assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
+
+
+def test_one_that_serves_webhooks_is_ready_once_it_answers_there_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hooks, healthy() as health, socket.create_server(("", 0)) as closed:
+        open_port, closed_port = hooks.getsockname()[1], closed.getsockname()[1]
+        closed.close()
+        told = {"lws": health, "lws-webhook": closed_port}
+        assert f"port {closed_port}: " in (operators.probe("lws", told)() or "")
+        assert operators.probe("lws", told | {"lws-webhook": open_port})() is None
+        assert f"GET /readyz on port {closed_port}: " in (operators.probe("kuberay", {"kuberay": closed_port})() or "")
+        assert operators.probe("kuberay", {"kuberay": health})() is None
+
+
+class Healthy(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/readyz" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def healthy() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
