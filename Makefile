@@ -41,7 +41,7 @@ test-cluster: programs ## behaviour, on a real kube-apiserver, controller-manage
 operators: programs ## build real operators (JobSet, LWS, KubeRay, MPI, Trainer, Training) into the user's cache
 	$(BIN)/ganggate local operators build
 
-test-operators: operators ## real operators on a real control plane: the pods they make, held and admitted
+test-operators: operators ## real operators on a real control plane; one run at a time, for a port of MPI is fixed
 	$(PYTEST) tests/operators
 
 test: lint unit test-cluster ## every check, at sample size

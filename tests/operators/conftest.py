@@ -19,7 +19,7 @@ Pod = dict[str, Any]
 
 @pytest.fixture(scope="session")
 def cluster(make_cluster: MakeCluster) -> Cluster:
-    """8 nodes of 8 GPUs, ganggate, and all operators. Leave it as you found it."""
+    """8 nodes of 8 GPUs, ganggate, and all operators: one at a time on a machine. Leave it as you found it."""
     made = make_cluster(name=f"ops-{os.getpid()}", nodes=8, gpus=8)
     made.start_operators(list(OPERATORS))
     return made
