@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint unit test-cluster long bench programs lock clean
+.PHONY: help setup demo test lint unit test-cluster test-operators long bench programs operators lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -37,6 +37,12 @@ unit: $(READY) ## pure tests: unit and property
 
 test-cluster: programs ## behaviour, on a real kube-apiserver, controller-manager and scheduler
 	$(PYTEST) -n $(WORKERS) --dist loadfile tests/cluster
+
+operators: programs ## build real operators (JobSet, LWS, KubeRay, MPI, Trainer, Training) into the user's cache
+	$(BIN)/ganggate local operators build
+
+test-operators: operators ## real operators on a real control plane; one run at a time, for a port of MPI is fixed
+	$(PYTEST) tests/operators
 
 test: lint unit test-cluster ## every check, at sample size
 

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.local import addon, bringup, build, modules, nodes, plane, ports, procfs, teardown
+from deploy.local import addon, bringup, build, modules, nodes, operator_setup, plane, ports, procfs, teardown
 from deploy.local.addon import Addon
 from deploy.local.bringup import Bringup
 from deploy.local.errors import LocalError
 from deploy.local.kubeconfig import ADMIN, GATEKEEPER, WEBHOOK, Authority, User
 from deploy.local.kubectl import Kubectl
 from deploy.local.locking import locked
+from deploy.local.operator_setup import Setup
+from deploy.local.operators import chosen
 from deploy.local.paths import Home, Layout, home, private
 from deploy.local.process import Process
 from deploy.local.roster import MARKER, Roster
@@ -156,6 +158,22 @@ class Cluster:
         process = self.roster.enlist(WEBHOOK, argv, addon.environment() | dict(env or {}))
         process.start(wait=wait)
         return process
+
+    # --- operators of others ---------------------------------------------------------------------------------
+
+    def start_operators(self, names: Sequence[str]) -> None:
+        """Start these operators and those they need, built where missing, and wait until they are ready.
+
+        What runs already is left alone.
+        """
+        wanted = chosen(names)
+        built = build.ensure_operators(self.home.cache, [each.name for each in wanted], self.say)
+        with locked(self.home.lock(self.name), waiting=lambda: self.say(f"waiting for the lock of {self.name}")):
+            ended = [each for each in wanted if each.name not in self.roster.pids()]
+            for each in ended:
+                added = operator_setup.reserve(each, self.home.ports, self.layout.root, self.ports)
+                self.roster.update(ports={**self.ports, **added})
+            Setup(self.roster, self._authority(), self.kubectl, built, self.say).run(ended)
 
     # --- nodes -----------------------------------------------------------------------------------------------
 

@@ -73,6 +73,16 @@ class Authority:
         write_private(path, render(f"https://{LOOPBACK}:{port}", self._ca().certificate, user, self._issue(user)))
         return path
 
+    def serving(self, folder: Path, user: User) -> None:
+        """Issue a serving certificate and write it as a mounted Secret shows it: tls.crt and tls.key."""
+        pair = self._issue(user, server_names=SERVER_NAMES)
+        write_private(folder / "tls.crt", pair.certificate)
+        write_private(folder / "tls.key", pair.key)
+
+    def ca_bundle(self) -> str:
+        """Whom to trust, as a webhook registration holds it."""
+        return _text(self.certificate("ca").read_bytes())
+
     def certificate(self, name: str) -> Path:
         return self.layout.pki / f"{name}.crt"
 

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +12,7 @@ from deploy.local.errors import LocalError
 
 TIMEOUT_SECONDS: Final = 120.0
 FIELD_MANAGER: Final = "ganggate-local"
+_APPLY: Final = ("apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}")
 
 
 class KubectlError(LocalError):
@@ -57,8 +58,15 @@ class Kubectl:
 
         Without `validate` the server is spared the making of its OpenAPI documents, about a second when fresh.
         """
-        flags = ("--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}")
-        self("apply", *flags, f"--validate={str(validate).lower()}", "-f", "-", stdin=_list(objects))
+        self(*_APPLY, f"--validate={str(validate).lower()}", "-f", "-", stdin=_list(objects))
+
+    def apply_files(self, files: Iterable[Path]) -> None:
+        """The same for files that are not ours, as they are: no definition is too large for kubectl to read."""
+        self(*_APPLY, "--validate=false", *_each(files))
+
+    def established(self, files: Iterable[Path]) -> None:
+        """Wait until the definitions in these files are served."""
+        self("wait", "--for=condition=Established", "--timeout=60s", *_each(files))
 
     def create(self, objects: Iterable[Mapping[str, Any]], *, validate: bool = True) -> None:
         self("create", f"--validate={str(validate).lower()}", "-f", "-", stdin=_list(objects))
@@ -66,6 +74,10 @@ class Kubectl:
     def _environment(self) -> dict[str, str]:
         own = {"KUBECONFIG": str(self.kubeconfig), "KUBECACHEDIR": str(self.cache)}
         return {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | own
+
+
+def _each(files: Iterable[Path]) -> Iterator[str]:
+    return (f"--filename={file}" for file in files)
 
 
 def _list(objects: Iterable[Mapping[str, Any]]) -> str:

@@ -4,7 +4,7 @@ Pure but for reading files. Objects that only kubelets could bring to life are l
 run as ordinary processes, and the webhooks are called by URL instead of by Service.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,11 @@ def shipped(root: Path = ROOT) -> list[Manifest]:
 
 def read(path: Path) -> Iterator[Manifest]:
     """The API objects of one file; kustomize's own documents are none."""
-    for document in yaml.safe_load_all(path.read_text()):
+    return parse(path.read_text())
+
+
+def parse(text: str) -> Iterator[Manifest]:
+    for document in yaml.safe_load_all(text):
         if document and document.get("kind", "Kustomization") not in NO_API_OBJECTS:
             yield document
 
@@ -50,9 +54,9 @@ def stages(manifests: Iterable[Manifest], webhook_port: int) -> tuple[list[Manif
     return first, then, webhooks
 
 
-def by_url(configuration: Manifest, port: int) -> Manifest:
-    """The same webhooks, called at a loopback port instead of through their Service."""
-    return {**configuration, "webhooks": [_by_url(each, port) for each in configuration["webhooks"]]}
+def by_url(configuration: Manifest, port: int, **client: str) -> Manifest:
+    """The same webhooks, called at a loopback port instead of through their Service; `client` is added (caBundle)."""
+    return {**configuration, "webhooks": [_by_url(each, port, client) for each in configuration["webhooks"]]}
 
 
 def has_ca_bundle(configuration: Manifest) -> bool:
@@ -60,7 +64,7 @@ def has_ca_bundle(configuration: Manifest) -> bool:
     return all(each["clientConfig"].get("caBundle") for each in configuration["webhooks"])
 
 
-def _by_url(webhook: Manifest, port: int) -> Manifest:
-    client = dict(webhook["clientConfig"])
+def _by_url(webhook: Manifest, port: int, added: Mapping[str, str]) -> Manifest:
+    client = {**webhook["clientConfig"], **added}
     path = client.pop("service")["path"]
     return {**webhook, "clientConfig": {**client, "url": f"https://{LOOPBACK}:{port}{path}"}}

@@ -82,6 +82,10 @@ class Layout:
         """Folder into which the gatekeeper mirrors the webhook's serving certificate, as a kubelet would."""
         return private(self.root / "serving" / identity)
 
+    def operator(self, name: str) -> Path:
+        """An operator's own folder for temporary files: several look there for their serving certificate."""
+        return private(self.root / "operators" / name)
+
 
 def home(environ: Mapping[str, str] = os.environ) -> Home:
     """The user's folders: $GANGGATE_CACHE and $GANGGATE_STATE, else those of the XDG base directories."""

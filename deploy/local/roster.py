@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from deploy.local import plane, state
+from deploy.local import operators, plane, state
 from deploy.local.errors import LocalError, NotFoundError
 from deploy.local.paths import Layout
 from deploy.local.process import Process, Program
@@ -66,7 +66,8 @@ class Roster:
             self.get(program).wait_ready()
 
     def _program(self, program: str, run: Run) -> Program:
-        ready = plane.probe(program, self.state.ports)
+        probe = operators.probe if program in operators.OPERATORS else plane.probe
+        ready = probe(program, self.state.ports)
         return Program(name=program, argv=run.argv, env=run.env, log=Path(run.log), ready=ready)
 
     def _record(self, process: Process) -> None:

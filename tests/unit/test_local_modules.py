@@ -1,5 +1,6 @@
 """go.mod files and cache keys of the programs, against the form in which Kubernetes is published."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,22 @@ replace (
 replace k8s.io/kubectl => ./staging/src/k8s.io/kubectl
 """
 GO = Go(Path("/usr/bin/go"), "go1.26.8", "linux/amd64")
+
+
+REPLACING = """\
+module example.org/own
+
+go 1.24.2
+
+replace (
+	k8s.io/api => k8s.io/api v0.32.5
+	k8s.io/client-go v1.5.2 => k8s.io/client-go v0.32.5
+	example.org/folder => ./folder
+	example.org/above => ../above
+)
+
+replace example.org/one => example.org/other v1.0.0 // because
+"""
 
 
 def module(name: str, version: str | None = None) -> modules.Module:
@@ -62,6 +79,49 @@ def test_every_program_has_a_tool_line() -> None:
         assert [line for line in lines if line.startswith("tool ")] == [
             f"tool {path}" for path in each.programs.values()
         ]
+
+
+def operators(program: str) -> modules.Module:
+    return next(each for each in modules.operators() if program in each.programs)
+
+
+def test_modules_that_share_a_go_mod_are_all_required_at_their_versions() -> None:
+    together = operators("kuberay")
+    lines = modules.render(together, "module a\n\ngo 1.24.1\n", "module b\n\ngo 1.25.0\n", "module c\n").splitlines()
+    required = [line for line in lines if line.startswith("require ")]
+    assert required == [f"require {path} {version}" for path, version in together.pins.items()]
+    assert len(required) == 3
+    assert len([line for line in lines if line.startswith("tool ")]) == 3
+    assert "go 1.25.0" in lines
+
+
+def test_a_program_is_of_the_module_that_its_package_lies_in() -> None:
+    together = modules.Module(
+        name="n",
+        module="example.org/a",
+        version="v1.0.0",
+        programs={"root": "example.org/a", "inner": "example.org/a/b/cmd", "other": "example.org/ab/cmd"},
+        beside={"example.org/a/b": "v2.0.0", "example.org/ab": "v3.0.0"},
+    )
+    assert together.origin("root") == ("example.org/a", "v1.0.0")
+    assert together.origin("inner") == ("example.org/a/b", "v2.0.0")
+    assert together.origin("other") == ("example.org/ab", "v3.0.0")
+
+
+def test_every_operator_has_a_version() -> None:
+    versions = modules.operator_versions()
+    assert sorted(versions) == ["jobset", "kuberay", "lws", "mpi", "spark", "trainer", "training"]
+    assert versions["jobset"] != versions["lws"]
+
+
+def test_replacements_by_other_versions_are_said_again_where_a_module_needs_them() -> None:
+    lines = modules.render(operators("spark"), REPLACING).splitlines()
+    assert [line for line in lines if line.startswith("replace")] == [
+        "replace k8s.io/api => k8s.io/api v0.32.5",
+        "replace k8s.io/client-go v1.5.2 => k8s.io/client-go v0.32.5",
+        "replace example.org/one => example.org/other v1.0.0",
+    ]
+    assert "replace" not in modules.render(operators("training"), REPLACING)
 
 
 def test_only_kubernetes_takes_the_version_that_was_asked_for() -> None:
@@ -98,6 +158,14 @@ def test_cache_keys_tell_apart_version_toolchain_platform_and_program() -> None:
     }
     assert len(keys) == 5
     assert build.key(kubernetes, "kubectl", Go(Path("/elsewhere/go"), GO.version, GO.target)) in keys
+
+
+def test_a_neighbour_s_version_is_part_of_the_key_and_a_lonely_module_s_key_is_as_it_was() -> None:
+    shared = operators("jobset")
+    later = dataclasses.replace(shared, beside={path: f"{version}0" for path, version in shared.beside.items()})
+    assert build.key(shared, "jobset", GO) != build.key(later, "jobset", GO)
+    assert build.key(shared, "lws", GO).startswith(f"lws-{shared.origin('lws')[1]}-")
+    assert build.key(module("etcd"), "etcd", GO) == "etcd-v3.7.3-63c890764298"
 
 
 @pytest.mark.parametrize(
