@@ -268,8 +268,11 @@ def _priority(index: _Index, basis: _Basis, live: list[PodFacts], absent: Iterab
 
 
 def _created(basis: _Basis, live: list[PodFacts]) -> float:
-    """Age counts from the owner; a PodGroup lives longer than its runs, so there from the oldest live member."""
-    if basis.owners and (basis.owners[0].uid == basis.uid or not live):
+    """Age counts from the oldest owner that is not over, whether it has pods now or gave them back.
+
+    A PodGroup lives longer than its runs: without owners, from the oldest live member.
+    """
+    if basis.owners:
         return basis.owners[0].created
     if live:
         return min(m.created for m in live)

@@ -227,7 +227,7 @@ def test_a_member_without_gate_is_refused(world: World, namespace: str, fields: 
         ({}, {"ownerReferences": owner(controller=False)}),
         ({}, {"ownerReferences": owner("ReplicaSet", "apps/v1")}),
         ({}, {"ownerReferences": owner("Workflow", "argoproj.io/v1alpha1")}),
-        ({}, {"ownerReferences": owner("Job", "batch.volcano.sh/v1alpha1")}),
+        ({}, {"ownerReferences": owner("CloneSet", "apps.example.com/v1alpha1")}),
         ({"schedulerName": "volcano"}, {"ownerReferences": owner()}),
         ({}, {"ownerReferences": owner(), "labels": {names.KUEUE_MANAGED: "true"}}),
         ({}, {"ownerReferences": owner(), "labels": {names.KUEUE_QUEUE_NAME: "q"}}),

@@ -124,7 +124,7 @@ def template_shape(pod, limit_range):
         ranges = (facts.limit_range(item),)
     classes = {name: value for value, name in enumerate(oracle.CLASSES, 1)}
     found = Snapshot(limit_ranges=ranges, overheads={oracle.RUNTIME: OVERHEAD}, priority_classes=classes)
-    return Sizes(found).of(owner)
+    return Sizes(found).of(owner, owner.parts[0])
 
 
 def test_whether_the_rest_of_a_group_fits_is_what_the_api_server_says(admin):
