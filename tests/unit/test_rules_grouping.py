@@ -429,7 +429,13 @@ def test_before_the_first_pod_the_templates_class_tells_the_priority():
         ({"pods": pods(1, of="g", job="j", created=7.0), "jobs": [naming("j", 8, created=3.0)]}, 3.0),
         ({"pods": [pod("p", created=7.0)], "podgroups": []}, 7.0),
     ],
-    ids=["the owner", "the oldest member", "the owner of the first", "the owner, also with pods: it may give them back", "the pod"],
+    ids=[
+        "the owner",
+        "the oldest member",
+        "the owner of the first",
+        "the owner, also with pods: it may give them back",
+        "the pod",
+    ],
 )
 def test_where_the_age_comes_from(given, created):
     assert only(**({"podgroups": [podgroup("g", created=1.0)]} | given)).created == created
