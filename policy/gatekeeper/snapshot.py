@@ -64,6 +64,7 @@ class Stores:
         for family, source in zip(families.TABLE, OWNER_SOURCES.values(), strict=True):
             self._add(source.name, source, owner_facts.owner(family), clock)
             self.by_name[source.name].subscribe(self.remembered.owner)
+        self._owners = {kind: self.by_name[source.name] for kind, source in OWNER_SOURCES.items()}
         self.pods.subscribe(self.remembered.pod)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
@@ -76,15 +77,12 @@ class Stores:
 
     def not_ready(self) -> list[str]:
         """Stores that a decision may not rest on now. Owners that may not be read hold their own groups only."""
-        owners = {source.name for source in OWNER_SOURCES.values()}
-        return [
-            name for name, store in self.by_name.items() if not store.ready and not (store.denied and name in owners)
-        ]
+        denied = [store for store in self._owners.values() if store.denied]
+        return [name for name, store in self.by_name.items() if not store.ready and store not in denied]
 
     def unreadable(self) -> dict[str, str]:
         """The right that is missing, by kind of owner."""
-        stores = {kind: self.by_name[source.name] for kind, source in OWNER_SOURCES.items()}
-        return {kind: store.denied for kind, store in stores.items() if store.denied}
+        return {kind: store.denied for kind, store in self._owners.items() if store.denied}
 
     def _items(self, name: str) -> tuple[Any, ...]:
         return self.by_name[name].items()
@@ -93,12 +91,11 @@ class Stores:
         return tuple(p for s in PODGROUP_SOURCES for p in self._items(f"podgroups.{s.group}"))
 
     def _owner(self, uid: str) -> OwnerFacts | None:
-        return next((o for s in OWNER_SOURCES.values() if (o := self.by_name[s.name].by_uid(uid))), None)
+        return next((owner for store in self._owners.values() if (owner := store.by_uid(uid))), None)
 
     def owners(self) -> dict[str, OwnerFacts]:
         """What may not be read any more counts as unknown, and not as what it was."""
-        stores = (self.by_name[source.name] for source in OWNER_SOURCES.values())
-        return {owner.uid: owner for store in stores if not store.denied for owner in store.items()}
+        return {o.uid: o for store in self._owners.values() if not store.denied for o in store.items()}
 
 
 def _podgroup(source: Source[Any]) -> Callable[[objects.PodGroup], PodGroupFacts]:

@@ -61,8 +61,8 @@ def stuck(snapshot: Snapshot, group: Group, why: Why) -> str:
     namespace = snapshot.namespaces.get(group.identity.namespace)
     if why == "deadlock" and namespace is not None and namespace.report_deadlocks:
         return "its namespace wants deadlocks reported only"
-    running = next((m for m in group.members if m.node and not any(o.ours for o in group.owners)), None)
-    if running is not None:  # it came round our gate: suspending its owner would end it
+    running = next((m for m in group.members if m.node), None)
+    if running is not None and not group.suspended:  # it came round our gate: suspending its owner would end it
         return f"pod {running.name} runs already"
     known = {owner.uid for owner in group.owners}
     stray = next((m for m in group.members if m.owner not in known), None)

@@ -109,8 +109,7 @@ def _call(desk: Desk, group: Group) -> Decision:
     told = _short(desk, group)
     if told:
         return _waits(desk, group, told)
-    desk.waiting[group.identity.namespace] += 1
-    return verdict.of(group, "hold", explain.forming(group), called=True)
+    return _hold(desk, group, explain.forming(group), called=True)
 
 
 def _forming(desk: Desk, group: Group) -> Decision:
@@ -245,6 +244,6 @@ def _with_extras(desk: Desk, group: Group, decision: Decision) -> Decision:
     return verdict.of(group, "lift", desks.admission(group, places), places)
 
 
-def _hold(desk: Desk, group: Group, told: Told) -> Decision:
+def _hold(desk: Desk, group: Group, told: Told, *, called: bool = False) -> Decision:
     desk.waiting[group.identity.namespace] += 1
-    return verdict.of(group, "hold", told)
+    return verdict.of(group, "hold", told, called=called)

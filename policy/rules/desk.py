@@ -33,7 +33,7 @@ class Desk:
 
 def later(group: Group) -> list[PodFacts]:
     """Stand-ins for the members that are made once the first have come far enough: they need room now."""
-    return group_size.phantoms(group, group.later) if group.later else []
+    return group_size.phantoms(group, group.later)
 
 
 def foreign(group: Group, members: Sequence[PodFacts]) -> Told | None:

@@ -157,10 +157,10 @@ def units(group: Group, members: Sequence[PodFacts]) -> list[list[PodFacts]]:
     return [unit for (role, name), unit in found.items() if there[role, name] >= sizes.get(role, 1) or not unit[0].unit]
 
 
-def phantoms(group: Group, absent: Sequence[Absent] | None = None) -> list[PodFacts]:
-    """Stand-ins for members that do not exist yet (default: those that must start first), to be placed like pods."""
+def phantoms(group: Group, absent: Sequence[Absent]) -> list[PodFacts]:
+    """Stand-ins for members that do not exist yet, to be placed like pods."""
     found: list[PodFacts] = []
-    for one in group.absent if absent is None else absent:
+    for one in absent:
         for _ in range(one.count):
             name = f"{group.key}/absent-{len(found)}"
             found.append(PodFacts(name, group.identity.namespace, name, one.shape))

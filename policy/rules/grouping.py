@@ -14,11 +14,9 @@ from policy import names
 from policy.rules import group_size, order
 from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.makers import Makers
-from policy.rules.membership import families
-from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity
+from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity, of_owner_named
 from policy.rules.model import NamespaceFacts, OwnerFacts, PodFacts, PodGroupFacts, Snapshot
 from policy.rules.roots import Roots, gone
-from policy.rules.roots import identity as identity_of
 from policy.rules.template import Sizes
 
 GANG_POLICIES = frozenset({names.Policy.GANG, names.Policy.HYBRID})
@@ -115,7 +113,7 @@ class _Index:
         part = family.slice(labels)
         if pod.group is not None and pod.group.uid == uid and not part:
             return pod, pod.group
-        return pod, identity_of(root, pod.namespace, part)
+        return pod, of_owner_named(root.ref.kind, pod.namespace, root.ref.name, uid, part)
 
     def owner_of(self, identity: Identity) -> OwnerFacts | None:
         """The controller that the pods name by uid: a tenant may write any uid, also one of another namespace."""
@@ -133,12 +131,8 @@ def _identities_of_owner(owner: OwnerFacts) -> Iterator[Identity]:
     if owner.group:
         yield owner.group
         return
-    family = families.of(owner.api, owner.kind)
-    sliced = family is not None and bool(family.sliced)
-    for number in range(owner.slices if sliced else 1):
-        part = str(number) if sliced else ""
-        how = f"controller {owner.kind} {owner.name}"
-        yield Identity(owner.kind, owner.namespace, owner.name, owner.uid, how, part)
+    for part in ("",) if owner.slices is None else map(str, range(owner.slices)):
+        yield of_owner_named(owner.kind, owner.namespace, owner.name, owner.uid, part)
 
 
 def _identity_of_pod(pod: PodFacts) -> Identity | None:
@@ -213,7 +207,7 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
-    told = f"{source} of {owner.kind} {owner.name}"
+    told = f"{source} of {owner.called}"
     return _Basis(
         owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner, identity.part), problem
     )

@@ -134,7 +134,6 @@ class PartFacts(Fact, frozen=True):
     unit: int = 1
     waits: str = ""
     group: Identity | None = None  # that these pods will name
-    task_min: int = 0  # from the labels of a group without object
 
 
 class OwnerFacts(Fact, frozen=True):
@@ -149,7 +148,7 @@ class OwnerFacts(Fact, frozen=True):
     size: Size
     parts: tuple[PartFacts, ...] = ()
     above: Ref | None = None  # its own controller
-    slices: int = 1  # equal groups that it makes
+    slices: int | None = None  # equal groups that it makes; None: its pods are one
     version: str = ""  # resourceVersion
     lever: tuple[str, ...] = ()  # path of the field that suspends it; () when it is not ours to pull
     claim: Claim | None = None

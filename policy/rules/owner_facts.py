@@ -14,7 +14,7 @@ from policy.rules import resources
 from policy.rules.facts import epoch, membership, natural, ref, task_min
 from policy.rules.membership.family import Family, Part, Size
 from policy.rules.membership.identify import named_queue
-from policy.rules.membership.identity import DisagreementError
+from policy.rules.membership.identity import DisagreementError, Identity
 from policy.rules.model import Claim, OwnerFacts, PartFacts
 from policy.rules.objects import ObjectMeta, OwnerMeta, Pod, PodTemplate
 from policy.rules.shape import shape_of
@@ -29,11 +29,9 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
     """Where templates name no group of their own, the owner is it."""
     meta: OwnerMeta = item.metadata
     parts = family.parts(item)
-    facts = tuple(_part(part, meta.namespace) for part in parts)
-    member = _member(parts[0].template if parts else PodTemplate(), meta.namespace)
-    identity, queue_name, problem = membership(member)
-    if any(part.group != identity for part in facts):
-        identity = None
+    members = [_member(part.template, meta.namespace) for part in parts] or [_member(PodTemplate(), meta.namespace)]
+    told = [membership(member) for member in members]
+    identity, queue_name, problem = told[0]
     minimum, complaint = _min_member(meta)
     claim, lever = _claim(meta), family.lever
     return OwnerFacts(
@@ -44,9 +42,9 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
         api_version=f"{family.group}/{family.version}",
         created=epoch(meta.creation_timestamp),
         size=_size(family, item, parts),
-        parts=facts,
+        parts=tuple(_part(part, m, group) for part, m, (group, _, _) in zip(parts, members, told, strict=False)),
         above=ref(meta.controller) if meta.controller else None,
-        slices=family.slices(item),
+        slices=family.slices(item) if family.slices else None,
         version=meta.resource_version,
         lever=lever.path if lever and lever.free(item) else (),
         claim=claim,
@@ -59,8 +57,8 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
         over=family.over(item) or meta.deletion_timestamp is not None,
         going=meta.deletion_timestamp is not None,
         held=family.held(item),
-        group=identity,
-        task_min=task_min(member.metadata),
+        group=identity if all(group == identity for group, _, _ in told) else None,
+        task_min=task_min(members[0].metadata),
         problem=problem or complaint,
     )
 
@@ -72,8 +70,7 @@ def _size(family: Family[Any], item: Any, parts: tuple[Part, ...]) -> Size:
     return Size(least if stated is None else stated, possible, family.source)
 
 
-def _part(part: Part, namespace: str) -> PartFacts:
-    member = _member(part.template, namespace)
+def _part(part: Part, member: Pod, group: Identity | None) -> PartFacts:
     return PartFacts(
         count=part.count,
         minimum=part.minimum,
@@ -84,8 +81,7 @@ def _part(part: Part, namespace: str) -> PartFacts:
         first=part.first,
         unit=part.unit,
         waits=part.waits,
-        group=membership(member)[0],
-        task_min=task_min(member.metadata),
+        group=group,
     )
 
 

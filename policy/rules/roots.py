@@ -11,7 +11,6 @@ from policy import names
 from policy.rules.conclusions import Problem
 from policy.rules.membership import families
 from policy.rules.membership.family import Family
-from policy.rules.membership.identity import Identity
 from policy.rules.model import OwnerFacts, PodFacts, Ref, Snapshot
 
 LONGEST_CHAIN: Final = 8  # controllers above a pod; the longest known has four
@@ -19,11 +18,10 @@ _POD: Final = ("", "Pod")
 
 
 class Root(NamedTuple):
-    """The top of a chain. `owner` is None where it is only named: not seen yet, gone, or unreadable."""
+    """The top of a chain, and what is wrong with it: only named there (not seen yet, gone, unreadable), or endless."""
 
     ref: Ref
     family: Family[Any]
-    owner: OwnerFacts | None
     problem: Problem | None = None
 
 
@@ -67,7 +65,7 @@ class Roots:
             owner = self._owner(namespace, ref)
             if found and owner and owner.going:  # what it still makes is for its own end
                 break
-            found = Root(ref, family, owner, None if owner else self._missing(namespace, ref))
+            found = Root(ref, family, None if owner else self._missing(namespace, ref))
             ref = owner.above if owner else None
         return found
 
@@ -98,9 +96,3 @@ def gone(kind: str, name: str, uid: str, namespace: str) -> Problem:
 def _endless(ref: Ref, *, cycle: bool) -> Problem:
     what = "turns in a circle" if cycle else f"has more than {LONGEST_CHAIN} levels"
     return Problem(names.Reason.OWNER_UNREADABLE, f"the chain of controllers {what} at {ref.kind} {ref.name}")
-
-
-def identity(root: Root, namespace: str, part: str = "") -> Identity:
-    """Of the group that the owner makes; `part` says which of several."""
-    ref = root.ref
-    return Identity(ref.kind, namespace, ref.name, ref.uid, how=f"controller {ref.kind} {ref.name}", part=part)

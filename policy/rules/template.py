@@ -60,6 +60,7 @@ class Sizes:
         return _admitted(part.template, msgspec.json.encode(around, order="sorted"))
 
 
+@lru_cache(maxsize=5_000)
 def digest(template: str) -> str:
     """Short name of a template, to tell whether it is still the same."""
     return sha256(template.encode()).hexdigest()[:16]

@@ -74,6 +74,15 @@ def job(name: str, namespace: str, size: int, runs: str = LONG, **template: Any)
     return found
 
 
+def stateful(name: str, namespace: str, replicas: int) -> dict[str, Any]:
+    """A StatefulSet, made pod by pod."""
+    template = submissions.template(name, LONG)
+    template["spec"]["restartPolicy"] = "Always"
+    selector = {"matchLabels": template["metadata"]["labels"]}
+    spec = {"replicas": replicas, "serviceName": name, "selector": selector, "template": template}
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
 # --- asking --------------------------------------------------------------------------------------------------
 
 

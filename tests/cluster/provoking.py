@@ -291,12 +291,8 @@ def without_sight_of_sets(world: World, space: str) -> Iterator[None]:
 
 
 def stateful(world: World, space: str) -> Subject:
-    template = submissions.template("train", LONG)
-    template["spec"]["restartPolicy"] = "Always"
-    selector = {"matchLabels": template["metadata"]["labels"]}
-    spec = {"replicas": 2, "serviceName": "train", "selector": selector, "template": template}
     path = f"/apis/apps/v1/namespaces/{space}/statefulsets"
-    must(world.admin.create(path, {"metadata": {"name": "train"}, "spec": spec}))
+    must(world.admin.create(path, breaking.stateful("train", space, 2)))
     return first_pod(world, space)
 
 

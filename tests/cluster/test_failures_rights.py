@@ -12,7 +12,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from policy import names
-from tests.cluster import breaking, submissions
+from tests.cluster import breaking
 from tests.cluster.breaking import bound, held, job, jobs, listed, must
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
@@ -52,21 +52,13 @@ def test_without_a_right_to_list_one_kind_of_owner(victim: Cluster, admin: Calle
     """Its groups are held and say so; everybody else's go on."""
     with lacking(admin, "apps", "statefulsets", "list"):
         restart(victim)
-        must(admin.create(f"/apis/apps/v1/namespaces/{gang}/statefulsets", stateful(gang, 2)))
+        must(admin.create(f"/apis/apps/v1/namespaces/{gang}/statefulsets", breaking.stateful("set", gang, 2)))
         note = breaking.hears(admin, gang, "set-0", names.Reason.OWNER_UNREADABLE)
         assert note == "StatefulSet set cannot be read: the right to list statefulsets.apps is missing"
         must(admin.create(jobs(gang), job("g", gang, 2)))
         wait_until(lambda: bound(admin, gang) == 2, what="a gang of another kind")
         assert held(admin, gang) == 1
     wait_until(lambda: bound(admin, gang) == 4, timeout=60, what="the set, once the right is back")
-
-
-def stateful(namespace: str, replicas: int) -> dict:
-    template = submissions.template("set", "600s")
-    template["spec"]["restartPolicy"] = "Always"
-    selector = {"matchLabels": template["metadata"]["labels"]}
-    spec = {"replicas": replicas, "serviceName": "set", "selector": selector, "template": template}
-    return {"metadata": {"name": "set", "namespace": namespace}, "spec": spec}
 
 
 def test_without_the_right_to_patch_pods(victim: Cluster, admin: Caller, gang: str) -> None:

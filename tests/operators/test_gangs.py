@@ -11,6 +11,7 @@ import yaml
 from deploy.local.cluster import Cluster
 from policy import names
 from tests.cluster import breaking
+from tests.cluster.breaking import gated
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import holds_for, namespace_in, wait_until
 from tests.operators.conftest import MANIFESTS, Pod, pods
@@ -59,10 +60,6 @@ def annotate(node: Any, marks: dict[str, str]) -> None:
 def apply(cluster: Cluster, namespace: str, objects: list[Manifest]) -> None:
     body = yaml.safe_dump_all(objects)
     cluster.kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=body)
-
-
-def gated(pod: Pod) -> bool:
-    return any(gate["name"] == names.GATE for gate in pod["spec"].get("schedulingGates", []))
 
 
 def live(pod: Pod) -> bool:

@@ -18,7 +18,7 @@ from policy.rules.membership import (
     volcano,
 )
 from policy.rules.membership.family import Family
-from policy.rules.membership.identity import Identity
+from policy.rules.membership.identity import Identity, of_owner_named
 from policy.rules.objects import OwnerReference, Pod
 
 TABLE: Final[tuple[Family[Any], ...]] = (
@@ -51,7 +51,7 @@ def of_controller(pod: Pod, namespace: str) -> Identity | None:
     family = of_owner(owner) if owner else None
     if owner is None or family is None:
         return None
-    return Identity(family.kind, namespace, owner.name, owner.uid, how=f"controller {family.kind} {owner.name}")
+    return of_owner_named(family.kind, namespace, owner.name, owner.uid)
 
 
 def drawing() -> str:
@@ -62,6 +62,6 @@ def drawing() -> str:
 
 def _row(family: Family[Any]) -> str:
     lever = f"`{'.'.join(family.lever.path)}`" if family.lever else "no"
-    each = ", for each replica its own group" if family.sliced else ""
+    each = ", for each replica its own group" if family.slices else ""
     api = f"`{family.group}/{family.version}`"
     return f"| {family.kind} | {api} | {family.source}{each} | {family.stages} | {lever} |"

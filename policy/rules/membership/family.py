@@ -1,6 +1,7 @@
 """What one family of owners tells about its groups.
 
-A family is data and pure functions over the owner's own object; the gatekeeper finds the object. May know objects.
+A family is data and pure functions over the owner's own object; the gatekeeper finds the object. May know names and
+objects.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from policy.rules.objects import OwnerMeta, PodTemplate
+from policy import names
+from policy.rules.objects import ObjectMeta, PodTemplate
 
 T = TypeVar("T")
 Labels = Mapping[str, str]
@@ -36,30 +38,44 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     waits: str = ""  # what later ones wait for, for people
 
 
-@dataclass(frozen=True)
-class Lever(Generic[T]):
-    """How members are given back: the owner is told to make none, deletes those it has, and counts no failure."""
-
-    path: tuple[str, ...]  # of the field that is true while the owner is suspended
-    free: Callable[[T], bool]  # nobody above this owner, and nobody else, decides about that field
-    deadline: Callable[[T], int | None]  # seconds that its run may take, waiting included unless suspended
-    started: Callable[[T], str | None]  # when that clock began
-
-
 def _no_name(_: Labels) -> str:
     return ""
-
-
-def _one(_: Any) -> int:
-    return 1
 
 
 def _unnamed(_: Any) -> str:
     return ""
 
 
-def _unsaid(_: Any) -> int | None:
+def _unsaid(_: Any) -> None:
     return None
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def kueues(meta: ObjectMeta) -> bool:
+    """Whether Kueue decides about the owner's suspension."""
+    return any(meta.label(key) is not None for key in (names.KUEUE_QUEUE_NAME, names.KUEUE_MANAGED))
+
+
+def unmanaged(meta: ObjectMeta) -> bool:
+    """Whether nobody above the owner decides about its suspension, and Kueue does not either."""
+    return meta.controller is None and not kueues(meta)
+
+
+def _unmanaged(owner: Any) -> bool:
+    return unmanaged(owner.metadata)
+
+
+@dataclass(frozen=True)
+class Lever(Generic[T]):
+    """How members are given back: the owner is told to make none, deletes those it has, and counts no failure."""
+
+    path: tuple[str, ...]  # of the field that is true while the owner is suspended
+    free: Callable[[T], bool] = _unmanaged  # nobody above this owner, and nobody else, decides about that field
+    deadline: Callable[[T], int | None] = _unsaid  # seconds that its run may take, waiting included unless suspended
+    started: Callable[[T], str | None] = _unsaid  # when that clock began
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +90,10 @@ class Family(Generic[T]):
     parts: Callable[[T], tuple[Part, ...]]
     source: str  # where the size stands, for people
     stages: str  # which members come later, for people
-    over: Callable[[T], bool]  # finished: it will make no pod any more
-    held: Callable[[T], bool]  # suspended: it makes none now
+    over: Callable[[T], bool] = _never  # finished: it will make no pod any more
+    held: Callable[[T], bool] = _never  # suspended: it makes none now
     minimum: Callable[[T], int | None] = _unsaid  # that the object states beside its parts
-    sliced: bool = False  # it makes several equal groups, each of all its parts
-    slices: Callable[[T], int] = _one  # how many
+    slices: Callable[[T], int] | None = None  # how many equal groups it makes, each of all its parts; None: one
     role: Callable[[Labels], str] = _no_name  # of a pod, by its labels
     queue: Callable[[T], str] = _unnamed  # that a field of it names
     slice: Callable[[Labels], str] = _no_name  # which of the groups a pod belongs to, by its labels
@@ -89,9 +104,4 @@ class Family(Generic[T]):
     @property
     def plain(self) -> bool:
         """Its pods are all alike: their labels tell nothing."""
-        return not self.sliced and self.role is _no_name and self.unit is _no_name
-
-
-def unmanaged(meta: OwnerMeta, *, kueue: tuple[str, ...]) -> bool:
-    """Whether nobody above the owner decides about its suspension, and Kueue does not either."""
-    return meta.controller is None and all(meta.label(key) is None for key in kueue)
+        return self.slices is None and self.role is _no_name and self.unit is _no_name

@@ -38,6 +38,11 @@ class Identity(msgspec.Struct, frozen=True):
         return hashlib.sha256(self.key.encode()).hexdigest()[:_LABEL_HEX]
 
 
+def of_owner_named(kind: str, namespace: str, name: str, uid: str, part: str = "") -> Identity:
+    """Of the group that a controller makes; `part` says which of several."""
+    return Identity(kind, namespace, name, uid, f"controller {kind} {name}", part)
+
+
 class DisagreementError(ValueError):
     """Two given names differ; the message names both and where they stand."""
 

@@ -4,12 +4,10 @@ Size: min(parallelism, completions still to come). Indexes that succeeded or fai
 (https://kubernetes.io/docs/concepts/workloads/controllers/job/#backoff-limit-per-index). May know objects.
 """
 
-from policy import names
-from policy.rules.membership.family import Family, Lever, Part
+from policy.rules.membership.family import Family, Lever, Part, kueues
 from policy.rules.objects import Job, JobSpec, is_true
 
 _LONGEST_INDEX = 10  # digits; completions are 32-bit numbers
-KUEUE = (names.KUEUE_QUEUE_NAME, names.KUEUE_MANAGED)
 
 
 def parts(job: Job) -> tuple[Part, ...]:
@@ -56,10 +54,9 @@ def held(job: Job) -> bool:
 
 def free(job: Job) -> bool:
     """A CronJob never looks at spec.suspend of its Jobs; other controllers would set it back, and Kueue owns it."""
-    meta = job.metadata
-    above = meta.controller
-    kueue = any(meta.label(key) is not None for key in KUEUE)
-    return not kueue and (above is None or (above.kind == "CronJob" and above.api_version.startswith("batch/")))
+    above = job.metadata.controller
+    alone = above is None or (above.kind == "CronJob" and above.api_version.startswith("batch/"))
+    return alone and not kueues(job.metadata)
 
 
 def deadline(job: Job) -> int | None:

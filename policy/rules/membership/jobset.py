@@ -8,8 +8,8 @@ itself, so it alone is a lever (see the concepts of JobSet's own pages). May kno
 from collections.abc import Mapping
 
 from policy import names
-from policy.rules.membership.family import Family, Labels, Lever, Part, unmanaged
-from policy.rules.membership.job import KUEUE, at_once
+from policy.rules.membership.family import Family, Labels, Lever, Part
+from policy.rules.membership.job import at_once
 from policy.rules.objects import Condition, JobSpec, ObjectMeta, OwnerMeta, Wire, is_true
 
 _IN_ORDER = "InOrder"
@@ -119,18 +119,10 @@ def held(jobset: JobSet) -> bool:
     return bool(jobset.spec.suspend)
 
 
-def free(jobset: JobSet) -> bool:
-    return unmanaged(jobset.metadata, kueue=KUEUE)
-
-
 def deadline(jobset: JobSet) -> int | None:
     """The shortest of its Jobs': their clocks start when they do."""
     found = [j.template.spec.active_deadline_seconds for j in jobset.spec.replicated_jobs]
     return min((seconds for seconds in found if seconds is not None), default=None)
-
-
-def started(_: JobSet) -> str | None:
-    return None
 
 
 FAMILY = Family(
@@ -146,5 +138,5 @@ FAMILY = Family(
     over=over,
     held=held,
     role=role,
-    lever=Lever(("spec", "suspend"), free, deadline, started),
+    lever=Lever(("spec", "suspend"), deadline=deadline),
 )

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from policy import names
-from policy.rules.membership.family import Family, Labels, Lever, Part, unmanaged
-from policy.rules.membership.job import KUEUE
+from policy.rules.membership.family import Family, Labels, Lever, Part
 from policy.rules.objects import Condition, OwnerMeta, PodTemplate, Wire, is_true
 
 _FINISHED = ("Succeeded", "Failed")
@@ -123,10 +122,6 @@ def held(job: TrainingJob) -> bool:
     return bool(job.spec.run_policy.suspend)
 
 
-def free(job: TrainingJob) -> bool:
-    return unmanaged(job.metadata, kueue=KUEUE)
-
-
 def deadline(job: TrainingJob) -> int | None:
     return job.spec.run_policy.active_deadline_seconds
 
@@ -135,7 +130,7 @@ def started(job: TrainingJob) -> str | None:
     return job.status.start_time
 
 
-LEVER = Lever(("spec", "runPolicy", "suspend"), free, deadline, started)
+LEVER = Lever(("spec", "runPolicy", "suspend"), deadline=deadline, started=started)
 
 
 def _family(kind: str, version: str = "v1") -> Family[TrainingJob]:

@@ -58,10 +58,6 @@ def slice_(labels: Labels) -> str:
     return labels.get(names.LWS_GROUP_INDEX, "")
 
 
-def never(_: LeaderWorkerSet) -> bool:
-    return False
-
-
 FAMILY = Family(
     group="leaderworkerset.x-k8s.io",
     version="v1",
@@ -71,9 +67,6 @@ FAMILY = Family(
     parts=parts,
     source="spec.leaderWorkerTemplate.size",
     stages="at once; `startupPolicy: LeaderReady`: the leader, then its workers",
-    over=never,
-    held=never,
-    sliced=True,
     slices=slices,
     role=role,
     slice=slice_,

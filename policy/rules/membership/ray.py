@@ -7,7 +7,6 @@ https://docs.ray.io/en/latest/cluster/kubernetes/. May know objects.
 
 from policy import names
 from policy.rules.membership.family import Family, Labels, Lever, Part, unmanaged
-from policy.rules.membership.job import KUEUE
 from policy.rules.objects import OwnerMeta, PodTemplate, Wire
 
 HEAD = "headgroup"  # KubeRay's name of the head's group
@@ -110,20 +109,8 @@ def unit(labels: Labels) -> str:
     return labels.get(names.RAY_REPLICA, "")
 
 
-def cluster_over(_: RayCluster) -> bool:
-    return False
-
-
 def cluster_held(cluster: RayCluster) -> bool:
     return bool(cluster.spec.suspend)
-
-
-def cluster_free(cluster: RayCluster) -> bool:
-    return unmanaged(cluster.metadata, kueue=KUEUE)
-
-
-def cluster_never(_: RayCluster) -> None:
-    return None
 
 
 def job_over(job: RayJob) -> bool:
@@ -137,7 +124,7 @@ def job_held(job: RayJob) -> bool:
 def job_free(job: RayJob) -> bool:
     """KubeRay refuses to suspend a job that keeps its cluster, or has none of its own."""
     able = bool(job.spec.shutdown_after_job_finishes) and job.spec.ray_cluster_spec is not None
-    return able and unmanaged(job.metadata, kueue=KUEUE)
+    return able and unmanaged(job.metadata)
 
 
 def job_deadline(job: RayJob) -> int | None:
@@ -157,11 +144,10 @@ CLUSTER = Family(
     parts=cluster_parts,
     source="1 + replicas x numOfHosts of spec.workerGroupSpecs",
     stages="at once; with autoscaling, replicas above minReplicas as there is room, each whole",
-    over=cluster_over,
     held=cluster_held,
     role=role,
     unit=unit,
-    lever=Lever(("spec", "suspend"), cluster_free, cluster_never, cluster_never),
+    lever=Lever(("spec", "suspend")),
 )
 JOB = Family(
     group="ray.io",

@@ -143,10 +143,6 @@ def over(app: SparkApplication) -> bool:
     return app.status.application_state.state in _FINISHED
 
 
-def held(_: SparkApplication) -> bool:
-    return False
-
-
 FAMILY = Family(
     group="sparkoperator.k8s.io",
     version="v1beta2",
@@ -157,7 +153,6 @@ FAMILY = Family(
     source="the driver, and spec.executor.instances",
     stages="the driver, then the executors that it makes",
     over=over,
-    held=held,
     role=role,
     queue=queue,
 )

@@ -32,10 +32,6 @@ def parts(found: StatefulSet) -> tuple[Part, ...]:
     )
 
 
-def never(_: StatefulSet) -> bool:
-    return False
-
-
 FAMILY = Family(
     group="apps",
     version="v1",
@@ -45,6 +41,4 @@ FAMILY = Family(
     parts=parts,
     source="spec.replicas",
     stages="`podManagementPolicy: Parallel`: at once; else pod by pod, each when the one before is ready",
-    over=never,
-    held=never,
 )

@@ -3,8 +3,7 @@
 Until that JobSet exists only the number of nodes is known, and nothing of their size. May know objects.
 """
 
-from policy.rules.membership.family import Family, Lever, Part, unmanaged
-from policy.rules.membership.job import KUEUE
+from policy.rules.membership.family import Family, Lever, Part
 from policy.rules.membership.jobset import role
 from policy.rules.objects import Condition, OwnerMeta, PodTemplate, Wire, is_true
 
@@ -44,14 +43,6 @@ def held(job: TrainJob) -> bool:
     return bool(job.spec.suspend)
 
 
-def free(job: TrainJob) -> bool:
-    return unmanaged(job.metadata, kueue=KUEUE)
-
-
-def never(_: TrainJob) -> None:
-    return None
-
-
 FAMILY = Family(
     group="trainer.kubeflow.org",
     version="v1alpha1",
@@ -64,6 +55,6 @@ FAMILY = Family(
     over=over,
     held=held,
     role=role,
-    lever=Lever(("spec", "suspend"), free, never, never),
+    lever=Lever(("spec", "suspend")),
     delegates="JobSet",
 )

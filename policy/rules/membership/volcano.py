@@ -87,10 +87,6 @@ def over(job: VolcanoJob) -> bool:
     return job.status.state.phase in _FINISHED
 
 
-def held(_: VolcanoJob) -> bool:
-    return False
-
-
 FAMILY = Family(
     group="batch.volcano.sh",
     version="v1alpha1",
@@ -101,7 +97,6 @@ FAMILY = Family(
     source="minAvailable of spec.tasks",
     stages="at once; tasks with `dependsOn` after those that they name",
     over=over,
-    held=held,
     minimum=minimum,
     queue=queue,
     role=role,
