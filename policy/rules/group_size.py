@@ -13,6 +13,7 @@ from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.membership.identity import LITE, NATIVE, Identity
 from policy.rules.model import OwnerFacts, PartFacts, PodFacts, PodGroupFacts, RefusalFacts, Shape, Snapshot
 
+MOST_PHANTOMS = 20_000  # stand-ins of one group: a tenant may ask for two thousand million members in one line
 Sized = Callable[[OwnerFacts, PartFacts], Shape]
 
 
@@ -158,10 +159,10 @@ def units(group: Group, members: Sequence[PodFacts]) -> list[list[PodFacts]]:
 
 
 def phantoms(group: Group, absent: Sequence[Absent]) -> list[PodFacts]:
-    """Stand-ins for members that do not exist yet, to be placed like pods."""
+    """Stand-ins for members that do not exist yet, to be placed like pods; of more than MOST_PHANTOMS, so many."""
     found: list[PodFacts] = []
     for one in absent:
-        for _ in range(one.count):
+        for _ in range(min(one.count, MOST_PHANTOMS - len(found))):
             name = f"{group.key}/absent-{len(found)}"
             found.append(PodFacts(name, group.identity.namespace, name, one.shape))
     return found

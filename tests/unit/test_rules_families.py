@@ -6,6 +6,7 @@ import pytest
 from policy import names
 from policy.rules import owner_facts
 from policy.rules.membership import families
+from policy.rules.membership.leaderworkerset import MOST_SLICES
 from policy.rules.quantity import parse
 
 GPU = "nvidia.com/gpu"
@@ -199,6 +200,11 @@ def test_a_leaderworkerset_is_one_group_for_each_replica():
     assert (found.slices, parts(found)) == (3, {"leader": (1, 1, 0, 0), "worker": (3, 3, 0, 0)})
     late = owner("leaderworkerset.x-k8s.io", "LeaderWorkerSet", spec | {"startupPolicy": "LeaderReady"})
     assert parts(late)["worker"] == (3, 3, 1, 0)
+
+
+def test_groups_that_are_expected_of_a_leaderworkerset_are_bounded():
+    found = owner("leaderworkerset.x-k8s.io", "LeaderWorkerSet", {"replicas": 2**31 - 1})
+    assert found.slices == MOST_SLICES
 
 
 @pytest.mark.parametrize(("policy", "first"), [("Parallel", 0), ("OrderedReady", 1)])

@@ -6,6 +6,7 @@ import pytest
 from policy.names import Reason
 from policy.rules import owner_facts
 from policy.rules.decide import decide
+from policy.rules.group_size import MOST_PHANTOMS, phantoms
 from policy.rules.grouping import groups_of
 from policy.rules.membership import families
 from policy.rules.model import Config, Lifted, PartFacts, Ref
@@ -198,6 +199,12 @@ def test_room_of_a_later_stage_is_kept_while_it_is_made():
 def test_members_of_a_later_stage_are_lifted_as_they_come():
     found = decision(snapshot(nodes=nodes(4), **running(staged(late=1))))
     assert (found.action, list(found.places)) == ("lift", [f"{NS}/l0"])
+
+
+def test_members_without_number_cost_a_bounded_pass():
+    """Of a stage with as many members as fit into an int32."""
+    found = only(jobs=[owner(RAY, "ray", ("head", 1), later("late", 2**31 - 1))])
+    assert len(phantoms(found, found.later)) == MOST_PHANTOMS
 
 
 def test_followers_come_after_the_first_of_their_own_kind():

@@ -8,6 +8,7 @@ from policy import names
 from policy.rules.membership.family import Family, Labels, Part
 from policy.rules.objects import OwnerMeta, PodTemplate, Wire
 
+MOST_SLICES = 1_000  # whose groups exist before their pods do: a tenant may ask for any number in one line
 LEADER = "leader"
 WORKER = "worker"
 
@@ -47,7 +48,7 @@ def parts(lws: LeaderWorkerSet) -> tuple[Part, ...]:
 
 
 def slices(lws: LeaderWorkerSet) -> int:
-    return max(0, lws.spec.replicas)
+    return min(max(0, lws.spec.replicas), MOST_SLICES)
 
 
 def role(labels: Labels) -> str:
