@@ -28,6 +28,7 @@ DEADLOCK_REPORT: Final = "report"
 ANNOTATION_QUEUES: Final = "ganggate.io/queues"  # namespace annotation: allowed queues, the first is the default
 LABEL_EXEMPT: Final = "ganggate.io/exempt"  # pod label: only holders of the verb lift may set it
 LABEL_MANAGED: Final = "app.kubernetes.io/managed-by"  # on objects that we made, value MANAGER
+LABEL_AGGREGATE: Final = "ganggate.io/aggregate-to-gatekeeper"  # on ClusterRoles whose rights the gatekeeper gets
 MANAGER: Final = "ganggate"
 FIELD_MANAGER: Final = "ganggate"
 

@@ -11,6 +11,9 @@ import msgspec
 import yaml
 
 from policy import names
+from policy.rules.membership import families
+from policy.rules.membership.custom import OwnerKind
+from policy.rules.membership.families import Kinds
 
 
 class ConfigError(ValueError):
@@ -24,6 +27,7 @@ class Config(msgspec.Struct, frozen=True, rename="camel"):
     binpack_scheduler_name: str = ""  # "": a preferred pod affinity instead
     kueue: bool = False
     live_schedulers: tuple[str, ...] = ()
+    owner_kinds: tuple[OwnerKind, ...] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def __post_init__(self) -> None:
@@ -37,6 +41,16 @@ class Config(msgspec.Struct, frozen=True, rename="camel"):
         for name in self.live_schedulers:
             if name in self.scheduler_profiles:
                 raise ConfigError(f"liveSchedulers: {name!r} stands in schedulerProfiles too: it cannot be both")
+
+        self.kinds  # noqa: B018 -- one that cannot be used is found at start
+
+    @property
+    def kinds(self) -> Kinds:
+        """Owners whose pods start together."""
+        try:
+            return families.kinds(self.owner_kinds)
+        except ValueError as error:
+            raise ConfigError(f"ownerKinds: {error}") from None
 
     @property
     def default_scheduler(self) -> str:

@@ -88,7 +88,7 @@ def judge(pod: Pod, facts: Facts) -> Verdict:
     if not pod.spec.node_name and (untouched := _untouched(pod, facts)) is not None:
         return Pass(untouched)
     try:
-        wanted = Gate(identify(pod, facts.namespace), named_queue(pod.metadata))
+        wanted = Gate(identify(pod, facts.namespace, facts.config.kinds), named_queue(pod.metadata))
     except DisagreementError as error:
         return Refusal("names-disagree", str(error))
     except ReservedNameError as error:

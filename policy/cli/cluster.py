@@ -14,13 +14,14 @@ from typing import Any, Final
 import click
 from kubernetes import config as kubernetes_config
 
-from policy.cli import kubeconfig, leadership, reports
+from policy.cli import kubeconfig, leadership, reports, settings
 from policy.cli.failures import Failure
 from policy.cli.options import Flags
 from policy.cli.reports import Report
 from policy.cli.world import Denied, World
 from policy.gatekeeper import observe
 from policy.gatekeeper.client import Client
+from policy.gatekeeper.config import Settings
 from policy.gatekeeper.errors import ApiError, ConfigError, StreamError, TransportError
 from policy.gatekeeper.observe import ForbiddenError, Partial
 from policy.rules.conclusions import Group
@@ -70,13 +71,18 @@ class Cluster:
     def now(self) -> float:
         return time.time()
 
+    @cached_property
+    def settings(self) -> Settings:
+        with answered(self):
+            return settings.running(self.client)
+
     def snapshot(self) -> Snapshot:
         with answered(self):
-            return observe.once(self.client)
+            return observe.once(self.client, self.settings.owner_kinds)
 
     def partial(self, namespace: str) -> tuple[Partial, dict[str, Report]]:
         with answered(self):
-            found = observe.within(self.client, namespace)
+            found = observe.within(self.client, namespace, self.settings.owner_kinds)
             told, unseen = reports.in_namespace(self.client, namespace)
         return Partial(found.snapshot, tuple(dict.fromkeys((*found.unseen, *unseen)))), told
 

@@ -10,7 +10,6 @@ from policy.cli.options import Flags, output, where
 from policy.cli.queue_tree import Queue
 from policy.cli.wording import table
 from policy.rules.decide import decide
-from policy.rules.model import Config
 
 HEADER: Final = ("QUEUE", "STATE", "WAITING", "RUNNING", "RESOURCE", "CAPABILITY", "ALLOCATED", "FREE")
 _UNLIMITED: Final = "unlimited"
@@ -28,7 +27,7 @@ def queues(ctx: click.Context, /, output: str, **options: Any) -> None:
     """
     here = cluster.of(ctx, Flags.taken(options | {"all_namespaces": True, "namespace": None}))
     snapshot, now = here.snapshot(), here.now()
-    outcome = decide(snapshot, Config(), now)
+    outcome = decide(snapshot, here.settings.deciding(), now)
     tree = queue_tree.tree(books.charged(snapshot, outcome, now), rows.decided(outcome))
     if output in ("json", "yaml"):
         show.items(tree, output)

@@ -14,7 +14,7 @@ from policy.cli.world import Denied, World
 from policy.rules.conclusions import Group, Outcome
 from policy.rules.decide import decide
 from policy.rules.grouping import groups_of
-from policy.rules.model import Config, Snapshot
+from policy.rules.model import Snapshot
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def look(world: World, flags: Flags, namespace: str = "") -> View:
             raise
         return _tenant(world, namespace or world.namespace, denied)
     now = world.now()
-    outcome = decide(snapshot, Config(), now)
+    outcome = decide(snapshot, world.settings.deciding(), now)
     return View(snapshot, outcome.groups, rows.decided(outcome), now, outcome)
 
 

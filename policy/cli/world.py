@@ -8,6 +8,7 @@ from typing import Protocol
 from policy.cli.failures import Failure
 from policy.cli.reports import Report
 from policy.gatekeeper.client import Client
+from policy.gatekeeper.config import Settings
 from policy.gatekeeper.observe import Partial
 from policy.rules.conclusions import Group
 from policy.rules.model import Snapshot
@@ -36,6 +37,11 @@ class World(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """What the gatekeeper runs with, as far as the caller may know it."""
         ...
 
     def snapshot(self) -> Snapshot:

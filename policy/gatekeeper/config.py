@@ -13,6 +13,8 @@ from certs.config import Mode
 from policy import names
 from policy.gatekeeper.errors import ConfigError
 from policy.gatekeeper.lift import CONCURRENCY
+from policy.rules.membership import families
+from policy.rules.membership.custom import OwnerKind
 from policy.rules.model import Config
 
 
@@ -31,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     bind_timeout_seconds: float = 120.0
     lift_concurrency: int = CONCURRENCY
     max_waiting_groups_per_namespace: int = 1000
+    owner_kinds: tuple[OwnerKind, ...] = ()  # whose pods start together, beside those of the table
     quota_patience_seconds: float = 360.0  # that a quota's status may differ from its pods: a resync, and a minute
 
     def deciding(self) -> Config:
@@ -48,14 +51,23 @@ def load(path: str | None) -> Settings:
     if path is None:
         return Settings()
     try:
-        document: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        settings = msgspec.convert(document or {}, Settings)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"settings file {path}: {error}") from error
-    return _checked(settings, path)
+    return parsed(text, f"settings file {path}")
 
 
-def _checked(settings: Settings, path: str) -> Settings:
+def parsed(text: str, where: str) -> Settings:
+    """Read a document, found at `where`. Raises ConfigError naming that, the key and the value."""
+    try:
+        document: Any = yaml.safe_load(text)
+        settings = msgspec.convert(document or {}, Settings)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{where}: {error}") from error
+    return _checked(settings, where)
+
+
+def _checked(settings: Settings, where: str) -> Settings:
     for name, value, least in (
         ("liftConcurrency", settings.lift_concurrency, 1),
         ("bindTimeoutSeconds", settings.bind_timeout_seconds, 1),
@@ -63,5 +75,9 @@ def _checked(settings: Settings, path: str) -> Settings:
         ("maxWaitingGroupsPerNamespace", settings.max_waiting_groups_per_namespace, 1),
     ):
         if value < least:
-            raise ConfigError(f"settings file {path}: {name} is {value}: it must be {least} or more")
+            raise ConfigError(f"{where}: {name} is {value}: it must be {least} or more")
+    try:
+        families.kinds(settings.owner_kinds)
+    except ValueError as error:
+        raise ConfigError(f"{where}: ownerKinds: {error}") from None
     return settings

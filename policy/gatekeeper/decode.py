@@ -11,7 +11,7 @@ import msgspec
 
 from policy.gatekeeper.cache import Corrupt, KubernetesObject
 from policy.gatekeeper.errors import Status, StreamError, from_status
-from policy.rules.objects import ObjectMeta
+from policy.rules.objects import ObjectMeta, without_nulls
 
 BOOKMARK: Final = "BOOKMARK"
 _ERROR: Final = "ERROR"
@@ -98,21 +98,13 @@ class Decoder(Generic[T]):
 
     def _leniently(self, raw: bytes | msgspec.Raw) -> T | Corrupt:
         try:
-            data = _without_nulls(msgspec.json.decode(raw))
+            data = without_nulls(msgspec.json.decode(raw))
         except (msgspec.DecodeError, RecursionError) as error:
             raise StreamError(f"object: {error}") from error
         try:
             return msgspec.convert(data, self._kind)
         except msgspec.ValidationError as error:
             return Corrupt(_who(data), str(error))
-
-
-def _without_nulls(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _without_nulls(each) for key, each in data.items() if each is not None}
-    if isinstance(data, list):
-        return [_without_nulls(each) for each in data if each is not None]
-    return data
 
 
 def _who(data: Any) -> ObjectMeta:

@@ -31,11 +31,13 @@ from policy.gatekeeper.health import Health
 from policy.gatekeeper.leader import Leadership
 from policy.gatekeeper.levers import Levers
 from policy.gatekeeper.lift import Lift, Lifter
+from policy.gatekeeper.lookup import Lookup
 from policy.gatekeeper.loop import Loop
 from policy.gatekeeper.measure import Measures
 from policy.gatekeeper.metrics import Metrics, new_registry
 from policy.gatekeeper.podgroups import PodGroups
-from policy.gatekeeper.snapshot import OWNER_SOURCES, Stores
+from policy.gatekeeper.snapshot import Stores
+from policy.gatekeeper.strangers import Strangers
 from policy.gatekeeper.watch import Reflector
 from policy.gatekeeper.watches import Watches
 from policy.gatekeeper.witness import Witness
@@ -54,7 +56,12 @@ class Gatekeeper:
         self.settings = settings
         self.changes = Changes(self.clock)
         self.flights = Flights()
-        self.stores = Stores(self.clock)
+        self.stores = Stores(self.clock, settings.owner_kinds)
+        self.strangers = Strangers(
+            Lookup(client, self.clock), self.stores.pods.items, self.stores.kinds, self.clock, self.changes.notify
+        )
+        self.stores.strangers = self.strangers
+        self.stores.pods.subscribe(self.strangers.pod)
         for store in self.stores.by_name.values():
             store.subscribe(self._changed)
         reflectors = [
@@ -103,7 +110,7 @@ class Gatekeeper:
     def _levers(self, client: Client) -> Levers:
         return Levers(
             client,
-            OWNER_SOURCES,
+            self.stores.owner_sources,
             self.leadership,
             self.clock,
             changed=self.changes.notify,
@@ -145,6 +152,7 @@ class Gatekeeper:
             self._thread("events", self.recorder.run, ended),
             self._thread("podgroups", self.podgroups.run, ended),
             self._thread("levers", self.levers.run, stop),
+            self._thread("strangers", self.strangers.run, ended),
             self._thread("figures", self.watch_figures, ended),
             *(self._thread(name, target, ended) for name, target in certificates.threads()),
         ]

@@ -6,6 +6,7 @@ only, to the part of it that is theirs. Reads only; decides nothing.
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgspec
@@ -16,16 +17,19 @@ from policy.gatekeeper.clock import SystemClock
 from policy.gatekeeper.decode import Decoder
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.flights import Flights
-from policy.gatekeeper.snapshot import OWNER_SOURCES, Stores, take
+from policy.gatekeeper.lookup import Lookup, wanted
+from policy.gatekeeper.snapshot import Stores, take
 from policy.gatekeeper.source import Source, group_path
 from policy.gatekeeper.watch import Tuning, list_pages
 from policy.rules import facts
-from policy.rules.model import NamespaceFacts, Snapshot
+from policy.rules.membership.custom import OwnerKind
+from policy.rules.model import NamespaceFacts, OwnerFacts, Snapshot
 from policy.rules.objects import Namespace
 
 AT_ONCE: Final = 4  # resources listed at the same time: enough to hide the network, too few to be a burden
 CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses", "runtimeclasses"})
-_OPERATORS: Final = frozenset(s.name for s in OWNER_SOURCES.values() if s.group not in ("batch", "apps"))
+_BUILT_IN: Final = frozenset({"batch", "apps"})  # API groups of owners that every cluster has
+MOST_LOOKED_UP: Final = 200  # controllers of other kinds
 _TRIES: Final = 3  # a list whose continue token expired begins again
 
 T = TypeVar("T", bound=KubernetesObject)
@@ -68,24 +72,41 @@ class Partial:
     unseen: tuple[str, ...]  # resources that the caller may not list
 
 
-def once(client: Client) -> Snapshot:
+class Asked:
+    """What was found of controllers of other kinds than those of the table."""
+
+    def __init__(self, client: Client, stores: Stores) -> None:
+        lookup = Lookup(client, SystemClock())
+        asked = wanted(stores.pods.items(), stores.kinds)
+        self._answers = {uid: lookup.ask(one) for uid, one in islice(asked.items(), MOST_LOOKED_UP)}
+
+    def owners(self) -> dict[str, OwnerFacts]:
+        return {uid: answer.owner for uid, answer in self._answers.items() if answer.owner is not None}
+
+    def unsized(self) -> dict[str, str]:
+        return {uid: answer.why for uid, answer in self._answers.items() if answer.owner is None}
+
+
+def once(client: Client, added: tuple[OwnerKind, ...] = ()) -> Snapshot:
     """The whole cluster, each resource as one consistent list; a resource that is not installed is empty.
 
-    Raises ForbiddenError naming verb and resource; ApiError or StreamError where the server gives no usable answer.
+    `added` are kinds of owners beside the table's. Raises ForbiddenError naming verb and resource; ApiError or
+    StreamError where the server gives no usable answer.
     """
-    stores = Stores(SystemClock())
+    stores = Stores(SystemClock(), added)
     executor = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="list")
     try:
         for answer in [executor.submit(_fill, client, stores, name, "") for name in stores.by_name]:
             answer.result()
     finally:
         executor.shutdown(wait=True, cancel_futures=True)  # the first failure ends it: no ten timeouts in a row
+    stores.strangers = Asked(client, stores)
     return take(stores, Flights())
 
 
-def within(client: Client, namespace: str) -> Partial:
+def within(client: Client, namespace: str, added: tuple[OwnerKind, ...] = ()) -> Partial:
     """What rights in one namespace show. Raises ForbiddenError where not even its pods may be listed."""
-    stores = Stores(SystemClock())
+    stores = Stores(SystemClock(), added)
     unseen: list[str] = []
     for name in stores.by_name:
         if name in CLUSTER_SCOPED:
@@ -96,6 +117,7 @@ def within(client: Client, namespace: str) -> Partial:
             if name == "pods":
                 raise
             unseen.append(error.resource)
+    stores.strangers = Asked(client, stores)
     snapshot = msgspec.structs.replace(take(stores, Flights()), namespaces=_itself(client, namespace, unseen))
     return Partial(snapshot, tuple(unseen))
 
@@ -134,11 +156,16 @@ def _fill(client: Client, stores: Stores, name: str, namespace: str) -> None:
     try:
         items, version = listed(client, narrowed(stores.sources[name], namespace))
     except ForbiddenError as error:
-        if name not in _OPERATORS:
+        if not _optional(stores, name):
             raise
         stores.by_name[name].denied = f"{error.verb} {error.resource}"
         return
     stores.by_name[name].replace(items, as_version(version))
+
+
+def _optional(stores: Stores, name: str) -> bool:
+    source = stores.sources[name]
+    return source in stores.owner_sources.values() and source.group not in _BUILT_IN
 
 
 def narrowed(source: Source[T], namespace: str) -> Within[T]:

@@ -5,7 +5,7 @@ references. Knows which resources are watched; decides nothing.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from policy import names
 from policy.gatekeeper.cache import Store
@@ -15,6 +15,8 @@ from policy.gatekeeper.remembered import Remembered
 from policy.gatekeeper.source import Source
 from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
+from policy.rules.membership.custom import OwnerKind
+from policy.rules.membership.families import Kinds
 from policy.rules.model import OwnerFacts, PodGroupFacts, RefusalFacts, Snapshot
 
 PODGROUP_SOURCES: tuple[Source[Any], ...] = (
@@ -22,10 +24,6 @@ PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.COSCHEDULING_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
     Source(names.COSCHEDULING_OLD_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
 )
-OWNER_SOURCES: dict[str, Source[Any]] = {
-    f"{family.kind}.{family.group}": Source(family.group, family.version, family.plural, family.type)
-    for family in families.TABLE
-}
 SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
     "nodes": Source("", "v1", "nodes", objects.Node),
@@ -50,10 +48,32 @@ PROJECTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class Stores:
-    """One store per resource, by the name that readiness and metrics show."""
+class Strangers(Protocol):
+    """What is known of controllers of other kinds."""
 
-    def __init__(self, clock: Clock) -> None:
+    def owners(self) -> dict[str, OwnerFacts]: ...
+
+    def unsized(self) -> dict[str, str]: ...
+
+
+def owner_sources(kinds: Kinds) -> dict[str, Source[Any]]:
+    """By kind and group, how owners are listed."""
+    return {
+        f"{family.kind}.{family.group}": Source(family.group, family.version, family.plural, family.type)
+        for family in kinds.families
+    }
+
+
+class Stores:
+    """One store per resource, by the name that readiness and metrics show; `added` are kinds of owners from settings.
+
+    `strangers` answers for controllers of kinds that nobody told of, once it is set.
+    """
+
+    def __init__(self, clock: Clock, added: tuple[OwnerKind, ...] = ()) -> None:
+        self.added, self.kinds = added, families.kinds(added)
+        self.owner_sources = owner_sources(self.kinds)
+        self.strangers: Strangers | None = None
         self.sources: dict[str, Source[Any]] = {}
         self.by_name: dict[str, Store[Any, Any]] = {}
         self.remembered = Remembered(self._owner)
@@ -61,10 +81,10 @@ class Stores:
             self._add(name, source, PROJECTIONS[name], clock)
         for source in PODGROUP_SOURCES:
             self._add(f"podgroups.{source.group}", source, _podgroup(source), clock)
-        for family, source in zip(families.TABLE, OWNER_SOURCES.values(), strict=True):
+        for family, source in zip(self.kinds.families, self.owner_sources.values(), strict=True):
             self._add(source.name, source, owner_facts.owner(family), clock)
             self.by_name[source.name].subscribe(self.remembered.owner)
-        self._owners = {kind: self.by_name[source.name] for kind, source in OWNER_SOURCES.items()}
+        self._owners = {kind: self.by_name[source.name] for kind, source in self.owner_sources.items()}
         self.pods.subscribe(self.remembered.pod)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
@@ -95,7 +115,8 @@ class Stores:
 
     def owners(self) -> dict[str, OwnerFacts]:
         """What may not be read any more counts as unknown, and not as what it was."""
-        return {o.uid: o for store in self._owners.values() if not store.denied for o in store.items()}
+        known = {o.uid: o for store in self._owners.values() if not store.denied for o in store.items()}
+        return known if self.strangers is None else {**self.strangers.owners(), **known}
 
 
 def _podgroup(source: Source[Any]) -> Callable[[objects.PodGroup], PodGroupFacts]:
@@ -131,4 +152,6 @@ def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snaps
         seen=stores.remembered.all(),
         unreadable=stores.unreadable(),
         stuck=stuck,
+        kinds=stores.added,
+        unsized=stores.strangers.unsized() if stores.strangers else {},
     )

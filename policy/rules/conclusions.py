@@ -52,6 +52,7 @@ class Group(msgspec.Struct, frozen=True):
     podgroup: PodGroupFacts | None = None
     owners: tuple[OwnerFacts, ...] = ()
     problem: Problem | None = None
+    note: str = ""  # what people should know of how it was recognised, while it waits
 
     # Drawn once from the above: a pass asks thousands of groups for them again and again.
     gated: tuple[PodFacts, ...] = ()

@@ -151,6 +151,7 @@ class _Basis(NamedTuple):
     owners: Sequence[OwnerFacts] = ()
     podgroup: PodGroupFacts | None = None
     problem: Problem | None = None
+    note: str = ""
 
 
 def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
@@ -181,20 +182,23 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
         podgroup=basis.podgroup,
         owners=tuple(basis.owners),
         problem=basis.problem,
+        note=basis.note,
     )
 
 
 def _basis(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     if identity.kind == POD:
-        return _alone(live[0])
+        return _alone(index, live[0])
     if identity.kind in NAMED:
         return _named(index, identity, live)
     return _owned(index, identity, live)
 
 
-def _alone(pod: PodFacts) -> _Basis:
+def _alone(index: _Index, pod: PodFacts) -> _Basis:
     problem = Problem(names.Reason.PODGROUP_INVALID, pod.problem) if pod.problem else None
-    return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem)
+    why = index.snapshot.unsized.get(pod.above.uid) if pod.above else None
+    note = f"it stands alone, since {why}" if why else ""
+    return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem, note=note)
 
 
 def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -207,10 +211,9 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     minimum = owner.min_member or max(1, owner.size.minimum)
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
-    told = f"{source} of {owner.called}"
-    return _Basis(
-        owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner, identity.part), problem
-    )
+    told, podgroup = f"{source} of {owner.called}", index.podgroup_of(owner, identity.part)
+    note = index.roots.beyond(owner)
+    return _Basis(owner.uid, minimum, owner.size.possible, told, (owner,), podgroup, problem, note)
 
 
 def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:

@@ -24,6 +24,7 @@ class Makers:
 
     def __init__(self, snapshot: Snapshot, roots: Roots) -> None:
         self._roots = roots
+        self._kinds = families.kinds(snapshot.kinds)
         self._given = dict(_given(snapshot.podgroups))
         self.below: dict[str, list[OwnerFacts]] = {}  # those that work for an owner, by its uid
         self.own: dict[str, OwnerFacts] = {}  # with the parts that name no other group, by uid
@@ -45,7 +46,7 @@ class Makers:
 
     def _told(self, owner: OwnerFacts) -> OwnerFacts:
         """With the parts that an owner below it knows better, and the PodGroup that its operator made for it."""
-        family = families.of(owner.api, owner.kind)
+        family = self._kinds.of(owner.api, owner.kind)
         kind = family.delegates if family else ""
         below = self.below.get(owner.uid, ())
         known = next((o for o in below if kind and o.kind == kind), None)

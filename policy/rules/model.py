@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from policy import names
+from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
@@ -272,6 +273,8 @@ class Snapshot(Fact, frozen=True):
     seen: dict[str, SeenFacts] = {}  # by owner uid
     unreadable: dict[str, str] = {}  # by `kind.group` of an owner, the right that is missing: "list jobs.batch"
     stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
+    kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
+    unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
 
 
 class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

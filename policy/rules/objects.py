@@ -415,3 +415,12 @@ class PriorityClass(Wire, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
     global_default: bool = False
+
+
+def without_nulls(data: Any) -> Any:
+    """JSON as Go means it: an empty slice or map is often written as null."""
+    if isinstance(data, dict):
+        return {key: without_nulls(each) for key, each in data.items() if each is not None}
+    if isinstance(data, list):
+        return [without_nulls(each) for each in data if each is not None]
+    return data

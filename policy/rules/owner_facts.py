@@ -59,7 +59,7 @@ def _owner(family: Family[Any], item: Any) -> OwnerFacts:
         held=family.held(item),
         group=identity if all(group == identity for group, _, _ in told) else None,
         task_min=task_min(members[0].metadata),
-        problem=problem or complaint,
+        problem=problem or complaint or family.problem(item),
     )
 
 

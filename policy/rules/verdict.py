@@ -45,6 +45,8 @@ def of(
     called: bool = False,
 ) -> Decision:
     reason, limiter, message, numbers = told
+    if action == "hold" and group.note:
+        message = f"{message}; {group.note}"
     seen = lifecycle.observe(
         need=group.need,
         present=len(group.members),

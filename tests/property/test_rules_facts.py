@@ -17,7 +17,7 @@ READERS = {
     "quota": (objects.ResourceQuota, facts.quota),
     "queue": (objects.Queue, facts.queue),
     "podgroup": (objects.PodGroup, lambda item: facts.podgroup(item, "scheduling.example.com")),
-    "job": (objects.Job, owner_facts.owner(families.of("batch", "Job"))),
+    "job": (objects.Job, owner_facts.owner(families.KNOWN.of("batch", "Job"))),
 }
 
 

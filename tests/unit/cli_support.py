@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from policy.cli.main import cli
 from policy.cli.world import Denied
+from policy.gatekeeper.config import Settings
 from policy.gatekeeper.observe import Partial
 from policy.rules.model import Snapshot
 from tests.unit.rules_facts import NOW, NS
@@ -27,6 +28,7 @@ class FakeWorld:
     told: dict = field(default_factory=dict)
     unseen: tuple = ()
     asked: list = field(default_factory=list)
+    settings: Settings = Settings()
 
     def now(self):
         return NOW

@@ -8,8 +8,9 @@ import pytest
 from policy import names
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.levers import REFUSED_SECONDS, Levers
-from policy.gatekeeper.snapshot import OWNER_SOURCES
+from policy.gatekeeper.snapshot import owner_sources
 from policy.rules.conclusions import Pull
+from policy.rules.membership.families import KNOWN
 from policy.rules.model import Claim
 from tests.unit.rules_facts import job
 from tests.virtual_clock import VirtualClock
@@ -40,7 +41,12 @@ class Leader:
 def made():
     server, clock, counted, woken = Server(), VirtualClock(), [], []
     levers = Levers(
-        server, OWNER_SOURCES, Leader(), clock, changed=lambda: woken.append(1), count=lambda *a: counted.append(a)
+        server,
+        owner_sources(KNOWN),
+        Leader(),
+        clock,
+        changed=lambda: woken.append(1),
+        count=lambda *a: counted.append(a),
     )
     return levers, server, clock, counted, woken
 

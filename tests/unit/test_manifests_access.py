@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from policy import names
-from policy.gatekeeper.snapshot import OWNER_SOURCES, PODGROUP_SOURCES, SOURCES
+from policy.gatekeeper.snapshot import PODGROUP_SOURCES, SOURCES, owner_sources
+from policy.rules.membership.families import KNOWN
 from policy.rules.membership.identify import NAMING_ANNOTATIONS, NAMING_LABELS
 from tests.unit.shipped import DEPLOY, GATEKEEPER, condition, objects, quoted, the
 
@@ -60,6 +61,7 @@ RIGHTS = {
         ("", "secrets", names.CERT_SECRET, names.CA_SECRET): ("get", "update"),
         ("discovery.k8s.io", "endpointslices"): ("get", "list"),
     },
+    ("ClusterRole", "ganggate-owners"): {},
     ("ClusterRole", "ganggate-view"): {
         (names.VOLCANO_API, "podgroups"): READ,
         (names.COSCHEDULING_API, "podgroups"): READ,
@@ -90,15 +92,20 @@ def test_rights_are_these_and_no_others() -> None:
 
 def test_what_the_gatekeeper_watches_it_may_read() -> None:
     rights = granted(the("ClusterRole", GATEKEEPER))
-    for source in (*SOURCES.values(), *PODGROUP_SOURCES, *OWNER_SOURCES.values()):
+    for source in (*SOURCES.values(), *PODGROUP_SOURCES, *owner_sources(KNOWN).values()):
         assert set(READ) <= set(rights.get((source.group, source.plural), ())), source.name
 
 
 def test_only_the_gatekeeper_is_bound_to_anything() -> None:
     bindings = [*objects(kind="ClusterRoleBinding"), *objects(kind="RoleBinding")]
     subject = {"kind": "ServiceAccount", "name": GATEKEEPER, "namespace": names.SYSTEM_NAMESPACE}
-    assert {each["roleRef"]["name"] for each in bindings} == {GATEKEEPER}
-    assert [each["subjects"] for each in bindings] == [[subject], [subject]]
+    assert {each["roleRef"]["name"] for each in bindings} == {GATEKEEPER, "ganggate-owners"}
+    assert [each["subjects"] for each in bindings] == [[subject], [subject], [subject]]
+
+
+def test_rights_to_other_kinds_of_owners_are_added_by_a_label() -> None:
+    (selector,) = the("ClusterRole", "ganggate-owners")["aggregationRule"]["clusterRoleSelectors"]
+    assert selector == {"matchLabels": {names.LABEL_AGGREGATE: "true"}}
 
 
 def test_the_webhook_gets_no_token() -> None:

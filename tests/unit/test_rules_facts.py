@@ -28,7 +28,7 @@ def job(spec=None, template=None, status=None, **metadata):
         "spec": {"parallelism": 8, "template": template or {}} | (spec or {}),
         "status": status or {},
     }
-    return owner_facts.owner(families.of("batch", "Job"))(msgspec.convert(body, objects.Job))
+    return owner_facts.owner(families.KNOWN.of("batch", "Job"))(msgspec.convert(body, objects.Job))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def template(gpus=1, **metadata):
 
 
 def owner(group, kind, spec, status=None, **metadata):
-    family = families.of(group, kind)
+    family = families.KNOWN.of(group, kind)
     raw = {"metadata": {"name": "o", "namespace": "team", "uid": "u"} | metadata, "spec": spec, "status": status or {}}
     return owner_facts.owner(family)(msgspec.convert(raw, family.type))
 

@@ -110,7 +110,7 @@ def test_a_pod_of_any_other_owner_stands_alone(owner):
 
 
 def test_another_version_of_the_same_api_is_the_same_family():
-    assert families.of_owner(OwnerReference(kind="Job", name="a", api_version="batch/v2")) is not None
+    assert families.KNOWN.of_owner(OwnerReference(kind="Job", name="a", api_version="batch/v2")) is not None
 
 
 def test_a_pod_without_owner_and_name_stands_alone():

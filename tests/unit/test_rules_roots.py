@@ -9,6 +9,7 @@ from policy.rules.decide import decide
 from policy.rules.group_size import MOST_PHANTOMS, phantoms
 from policy.rules.grouping import groups_of
 from policy.rules.membership import families
+from policy.rules.membership.custom import OwnerKind
 from policy.rules.model import Config, Lifted, PartFacts, Ref
 from tests.unit.rules_facts import NOW, NS, job, lifted, nodes, pod, podgroup, quota, shape, snapshot
 
@@ -16,6 +17,7 @@ JOBSET = ("jobset.x-k8s.io", "JobSet")
 LWS = ("leaderworkerset.x-k8s.io", "LeaderWorkerSet")
 RAY = ("ray.io", "RayCluster")
 TRAIN = ("trainer.kubeflow.org", "TrainJob")
+X = ("x.io", "X")
 
 
 def ref(api_kind, uid):
@@ -26,7 +28,7 @@ def owner(api_kind, uid, *parts, above=None, **fields):
     """Parts as (role, count) or PartFacts."""
     made = tuple(p if isinstance(p, PartFacts) else PartFacts(p[1], p[1], shape(), role=p[0]) for p in parts)
     least, most = sum(p.minimum for p in made), sum(p.count for p in made)
-    family = families.of(*api_kind)
+    family = families.KNOWN.of(*api_kind)
     found = job(uid, least, possible=most, kind=api_kind[1], api_version=f"{family.group}/{family.version}", **fields)
     return msgspec.structs.replace(found, parts=made, above=above)
 
@@ -104,8 +106,41 @@ def test_a_kind_that_nobody_knows_ends_the_chain():
 
 
 def test_pods_of_a_kind_that_nobody_knows_stand_alone():
-    found = groups(pods=[member("a", ref(("argoproj.io", "Workflow"), "wf")), member("b", ref(("x.io", "X"), "x"))])
+    world = snapshot(pods=[member("a", ref(("argoproj.io", "Workflow"), "wf")), member("b", ref(X, "x"))])
+    found = groups_of(msgspec.structs.replace(world, unsized={"x": "the size of X x cannot be read: no right"}))
     assert {g.identity.kind for g in found.values()} == {"Pod"}
+    assert {g.note for g in found.values()} == {"", "it stands alone, since the size of X x cannot be read: no right"}
+    (told,) = [d.message for d in decide(world_full(world), Config(), NOW).decisions if d.group.endswith("/b")]
+    assert told.endswith("; it stands alone, since no right")
+
+
+def world_full(world):
+    taken = lifted(pod("full", shape=shape(gpu=8)), node="n0")
+    return msgspec.structs.replace(world, nodes=nodes(1), pods=(*world.pods, taken), unsized={"x": "no right"})
+
+
+def test_pods_of_a_kind_that_nobody_has_looked_at_wait():
+    found = only(pods=[member("a", ref(X, "x")), member("b", ref(X, "x"))])
+    assert (found.identity.kind, found.identity.uid, found.problem.reason) == ("X", "x", Reason.OWNER_UNREADABLE)
+
+
+def test_a_controller_that_says_its_replicas_makes_a_group():
+    made = job("x", 3, kind="X", api_version="x.io/v1")
+    found = only(jobs=[made], pods=[member("a", ref(X, "x")), member("b", ref(X, "x"))])
+    assert (found.identity.kind, found.minimum, found.missing, found.problem) == ("X", 3, 1, None)
+
+
+def test_who_stands_above_the_owner_and_is_not_looked_at_is_told():
+    made = owner(("batch", "Job"), "j", ("", 2), above=ref(("workload.example.com", "Wrapper"), "w"))
+    found = only(jobs=[made], pods=[member("p", ref(("batch", "Job"), "j"))])
+    assert found.note == "Wrapper w above Job j is of a kind that is not in the table of owners"
+
+
+def test_kinds_of_the_settings_are_owners_like_the_table_s():
+    kinds = (OwnerKind("x.io/v1", "X", "xs"),)
+    world = snapshot(pods=[member("a", ref(X, "x"))])
+    (found,) = groups_of(msgspec.structs.replace(world, kinds=kinds)).values()
+    assert (found.identity.kind, found.problem.reason) == ("X", Reason.OWNER_GONE)
 
 
 def test_an_owner_that_may_not_be_read_is_named_with_the_right():
@@ -285,7 +320,7 @@ def test_pods_of_the_owner_belong_to_the_podgroup_that_it_controls():
 
 def test_owner_facts_of_pods_and_jobs_meet():
     """The uid in a pod's reference is what the owner's facts are found by."""
-    family = families.of(*JOBSET)
+    family = families.KNOWN.of(*JOBSET)
     raw = {"metadata": {"name": "js", "namespace": NS, "uid": "js"}, "spec": {"replicatedJobs": []}}
     top = owner_facts.owner(family)(msgspec.convert(raw, family.type))
     found = only(jobs=[top], pods=[member("p", ref(JOBSET, "js"))])

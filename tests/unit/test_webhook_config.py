@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from policy.gatekeeper import config as gatekeeper_config
+from policy.gatekeeper import errors
 from webhook.config import Config, ConfigError, load, parse
 
 SHIPPED = Path(__file__).parents[2] / "deploy/kustomize/base/config.yaml"
@@ -60,3 +62,31 @@ def test_a_file_that_is_not_there_or_not_text_is_said(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="binary"):
         load(tmp_path / "binary")
+
+
+def test_kinds_of_owners_are_read_as_the_gatekeeper_reads_them(tmp_path):
+    text = "ownerKinds: [{apiVersion: example.com/v1, kind: Training, plural: trainings}]"
+    assert parse(text).kinds.of("example.com", "Training").plural == "trainings"
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    assert gatekeeper_config.load(str(path)).owner_kinds == parse(text).owner_kinds
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ("[{apiVersion: batch/v1, kind: Job, plural: jobs}]", "ownerKinds: Job of 'batch' is known already"),
+        ("[{apiVersion: v1, kind: Foo, plural: foos}]", "apiVersion: 'v1': must be group/version"),
+        ("[{apiVersion: a/v1, kind: Foo}]", "missing required field `plural`"),
+    ],
+)
+def test_kinds_that_cannot_be_used_stop_both_processes(tmp_path, kinds, told):
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"ownerKinds: {kinds}")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert told in str(caught.value)
+    with pytest.raises(errors.ConfigError) as caught:
+        gatekeeper_config.load(str(path))
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)

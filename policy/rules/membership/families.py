@@ -1,12 +1,16 @@
 """The table of owners: which controllers make groups, one small file per family.
 
-Adding a kind costs one file beside this one and one row below. A kind that is in neither table makes no group: steps of
-a workflow, servers behind a Deployment, what nobody knows. May know the families and objects.
+Adding a kind costs one file beside this one and one row below, or a few lines in the settings. Of any other kind the
+gatekeeper looks for the size; pods of those in ALONE, and of those without one, stand alone. May know the families and
+objects.
 """
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from policy.rules.membership import (
+    custom,
     job,
     jobset,
     kubeflow,
@@ -17,6 +21,7 @@ from policy.rules.membership import (
     trainer,
     volcano,
 )
+from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Family
 from policy.rules.membership.identity import Identity, of_owner_named
 from policy.rules.objects import OwnerReference, Pod
@@ -33,25 +38,61 @@ TABLE: Final[tuple[Family[Any], ...]] = (
     statefulset.FAMILY,
     volcano.FAMILY,
 )
-_BY_KIND: Final = {(family.group, family.kind): family for family in TABLE}
+# Servers, of which a rolling update makes more than they ask for, and steps of a workflow: never a group by themselves.
+ALONE: Final = frozenset(
+    {
+        ("", "Node"),
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("argoproj.io", "CronWorkflow"),
+        ("argoproj.io", "Workflow"),
+        ("batch", "CronJob"),
+        ("kubeflow.org", "Notebook"),
+        ("ray.io", "RayService"),
+        ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
+        ("tekton.dev", "PipelineRun"),
+        ("tekton.dev", "TaskRun"),
+    }
+)
 
 
-def of(group: str, kind: str) -> Family[Any] | None:
-    """The family of a kind, whatever version of its API somebody names."""
-    return _BY_KIND.get((group, kind))
+class Kinds:
+    """The kinds of one installation: the table's, and those that its settings add."""
+
+    def __init__(self, added: Iterable[Family[Any]] = ()) -> None:
+        self.families: Final = (*TABLE, *added)
+        self._by_kind: Final = {(family.group, family.kind): family for family in self.families}
+
+    def of(self, group: str, kind: str) -> Family[Any] | None:
+        """The family of a kind, whatever version of its API somebody names."""
+        return self._by_kind.get((group, kind))
+
+    def of_owner(self, owner: OwnerReference) -> Family[Any] | None:
+        return self.of(owner.group, owner.kind)
+
+    def of_controller(self, pod: Pod, namespace: str) -> Identity | None:
+        """The group that the pod's controller makes, or None: no controller, or one of another kind."""
+        owner = pod.metadata.controller
+        family = self.of_owner(owner) if owner else None
+        if owner is None or family is None:
+            return None
+        return of_owner_named(family.kind, namespace, owner.name, owner.uid)
 
 
-def of_owner(owner: OwnerReference) -> Family[Any] | None:
-    return of(owner.group, owner.kind)
+KNOWN: Final = Kinds()  # the table's alone
 
 
-def of_controller(pod: Pod, namespace: str) -> Identity | None:
-    """The group that the pod's controller makes, or None: no controller, or one whose pods stand alone."""
-    owner = pod.metadata.controller
-    family = of_owner(owner) if owner else None
-    if owner is None or family is None:
-        return None
-    return of_owner_named(family.kind, namespace, owner.name, owner.uid)
+@lru_cache(maxsize=16)
+def kinds(added: tuple[OwnerKind, ...]) -> Kinds:
+    """With those of the settings. Raises ValueError naming a kind that is known already, or stands there twice."""
+    known = {(family.group, family.kind) for family in TABLE} | {("", "Pod")}
+    for one in added:
+        if (one.group, one.kind) in known:
+            raise ValueError(f"{one.kind} of {one.group or 'v1'!r} is known already, or stands there twice")
+        known.add((one.group, one.kind))
+    return Kinds(map(custom.family, added)) if added else KNOWN
 
 
 def drawing() -> str:

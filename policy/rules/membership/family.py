@@ -96,6 +96,7 @@ class Family(Generic[T]):
     slices: Callable[[T], int] | None = None  # how many equal groups it makes, each of all its parts; None: one
     role: Callable[[Labels], str] = _no_name  # of a pod, by its labels
     queue: Callable[[T], str] = _unnamed  # that a field of it names
+    problem: Callable[[T], str] = _unnamed  # what of it cannot be read; its parts are none then
     slice: Callable[[Labels], str] = _no_name  # which of the groups a pod belongs to, by its labels
     unit: Callable[[Labels], str] = _no_name  # what is added and taken away together with it, by its labels
     lever: Lever[T] | None = None

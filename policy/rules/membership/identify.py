@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from policy import names
-from policy.rules.membership import families
+from policy.rules.membership.families import KNOWN, Kinds
 from policy.rules.membership.identity import (
     LITE,
     NATIVE,
@@ -36,8 +36,8 @@ class Named(msgspec.Struct, frozen=True):
     where: str
 
 
-def identify(pod: Pod, namespace: str) -> Identity | None:
-    """The pod's group, or None where it stands alone.
+def identify(pod: Pod, namespace: str, kinds: Kinds = KNOWN) -> Identity | None:
+    """The pod's group, or None where it stands alone; `kinds` are those whose pods start together.
 
     Raises DisagreementError when two given names differ, ReservedNameError for a name of ours on an ownerless pod.
     """
@@ -45,7 +45,7 @@ def identify(pod: Pod, namespace: str) -> Identity | None:
     if _agreed(given) is not None:
         told = _teller(given)
         return Identity(_kind_of(pod, told), namespace, told.name, how=told.where)
-    return families.of_controller(pod, namespace)
+    return kinds.of_controller(pod, namespace)
 
 
 def named_queue(meta: ObjectMeta) -> Named | None:
