@@ -4,6 +4,7 @@ Built from a View; the sums are asked of the ledger (policy.rules.account), neve
 those of the JSON and stay; amounts are Kubernetes quantities as text.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -55,6 +56,14 @@ class Size(msgspec.Struct, frozen=True, rename="camel"):
     source: str
 
 
+class Later(msgspec.Struct, frozen=True, rename="camel"):
+    """Members that their owner makes once others have come far enough; by role, "" where they have none."""
+
+    count: int
+    roles: dict[str, int]
+    waits_for: str
+
+
 class Quota(msgspec.Struct, frozen=True, rename="camel"):
     """One key of a ResourceQuota against the members that are missing."""
 
@@ -103,6 +112,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     pods: tuple[Member, ...]
     queue: str
     queue_from: str
+    note: str = ""  # of how it was recognised
+    later: Later | None = None
     quota: tuple[Quota, ...] = ()
     capability: tuple[Level, ...] = ()
     nodes: Nodes | None = None
@@ -123,6 +134,8 @@ def of(view: View, group: Group, report: Report | None) -> Explanation:
         pods=tuple(_member(m) for m in group.members),
         queue=group.queue,
         queue_from=queue_from(view.snapshot, group),
+        note=group.note,
+        later=_later(group),
         quota=tuple(_quota(line) for line in quota),
         capability=tuple(_level(line) for line in levels),
         nodes=_nodes(nodes) if nodes else None,
@@ -130,6 +143,13 @@ def of(view: View, group: Group, report: Report | None) -> Explanation:
         would_help=tuple(helps.of(helps.Case(view.snapshot, group, row, quota, levels, nodes))),
         last_report=report,
     )
+
+
+def _later(group: Group) -> Later | None:
+    roles: Counter[str] = Counter()
+    for absent in group.later:
+        roles[absent.role] += absent.count
+    return Later(sum(roles.values()), dict(sorted(roles.items())), group.waits) if roles else None
 
 
 def _sums(view: View, group: Group) -> tuple[list[QuotaLine], list[LevelLine], NodesShort | None]:

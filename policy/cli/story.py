@@ -42,7 +42,7 @@ def _line(label: str, text: str) -> str:
 def _facts(found: Explanation, now: float) -> Iterator[str]:
     group, size, members = found.group, found.size, found.members
     yield _line("Group", f"{group.title} in namespace {group.namespace}")
-    yield _line("Recognised", f"by {found.recognised_by}")
+    yield _line("Recognised", f"by {found.recognised_by}" + (f"; {found.note}" if found.note else ""))
     most = "" if size.possible is None else f", of {size.possible} that its owner makes at once"
     told = "not known" if size.source == "unknown" else f"{size.min_member} start together{most} (from {size.source})"
     yield _line("Size", told)
@@ -55,6 +55,9 @@ def _facts(found: Explanation, now: float) -> Iterator[str]:
         f"{members.missing} missing",
     ]
     yield _line("Members", ", ".join([*parts, *gone]))
+    if found.later is not None:
+        what = ", ".join(f"{count} {role}".rstrip() for role, count in found.later.roles.items())
+        yield _line("Later", f"{what}, waiting for {found.later.waits_for}")
     place = f", position {group.position}" if group.position else ""
     yield _line("Queue", f"{found.queue} ({found.queue_from}), priority {group.priority}{place}")
     if group.created_at:

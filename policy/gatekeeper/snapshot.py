@@ -24,6 +24,8 @@ PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.COSCHEDULING_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
     Source(names.COSCHEDULING_OLD_API, names.COSCHEDULING_VERSION, "podgroups", objects.PodGroup),
 )
+# Reasons differ by operator and a selector has no "or"; those about pods are most of all warnings, and none of ours.
+_OF_OWNERS = "type=Warning,involvedObject.kind!=Pod"
 SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
     "nodes": Source("", "v1", "nodes", objects.Node),
@@ -33,7 +35,7 @@ SOURCES: dict[str, Source[Any]] = {
     "priorityclasses": Source("scheduling.k8s.io", "v1", "priorityclasses", objects.PriorityClass),
     "limitranges": Source("", "v1", "limitranges", objects.LimitRange),
     "runtimeclasses": Source("node.k8s.io", "v1", "runtimeclasses", objects.RuntimeClass),
-    "events": Source("", "v1", "events", objects.Event, field_selector="reason=FailedCreate"),
+    "events": Source("", "v1", "events", objects.Event, field_selector=_OF_OWNERS),
 }
 PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "pods": facts.pod,

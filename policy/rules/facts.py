@@ -189,7 +189,10 @@ def limit_range(item: LimitRange) -> LimitRangeFacts:
     return LimitRangeFacts(item.metadata.namespace, item.metadata.name, default, request)
 
 
-def refused(item: Event) -> RefusalFacts:
+def refused(item: Event) -> RefusalFacts | None:
+    """None for an event about anything else."""
+    if not refusal.tells(item):
+        return None
     seen = item.series.last_observed_time if item.series else None
     stamps = (seen, item.last_timestamp, item.event_time, item.metadata.creation_timestamp)
     return refusal.read(item, next((epoch(stamp) for stamp in stamps if stamp), 0.0))

@@ -55,12 +55,14 @@ def terms(group: Group, decision: Decision, now: float) -> Lifted:
 
 
 def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:
-    """The patch: uid as precondition, annotations, our gate deleted by name, the pin where there is a node."""
+    """The patch: uid as precondition, marks, our gate deleted by name, the pin where there is a node."""
     spec: dict[str, object] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
     if node:
         required = {"nodeSelectorTerms": [msgspec.to_builtins(t) for t in pinned_terms(member, node)]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    metadata = {"uid": member.uid, "annotations": annotations(group, member, lifted)}
+    metadata: dict[str, object] = {"uid": member.uid, "annotations": annotations(group, member, lifted)}
+    if group.identity.kind != POD:  # the webhook sees a pod's nearest controller only, and no object
+        metadata["labels"] = {names.LABEL_GROUP: group.identity.label}
     return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 

@@ -310,6 +310,7 @@ class Event(Wire, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
+    reason: str = ""
     message: str = ""
     last_timestamp: str | None = None
     event_time: str | None = None

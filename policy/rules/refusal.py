@@ -1,4 +1,4 @@
-"""What a controller's FailedCreate event tells: the API server refused a pod, by which quota, and how much it asked.
+"""What a controller's event tells of a pod that the API server refused: by which quota, and how much it asked.
 
 The sentences are those of k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go: `exceeded quota: Q,
 requested: k=v, used: k=v, limited: k=v` and `failed quota: Q: must specify k for: container`. Anything else is told as
@@ -15,6 +15,20 @@ from policy.rules.objects import Event
 _EXCEEDED: Final = re.compile(r"exceeded quota: (?P<quota>[^,\s]+), requested: (?P<asked>.*?), used: ")
 _UNSTATED: Final = re.compile(r"failed quota: (?P<quota>[^:\s]+): must specify ")
 _LONGEST: Final = 300  # characters of a message that is told on
+# By reason, what the message holds when it is about a pod: Kubernetes' controllers and LeaderWorkerSet, Kubeflow's
+# training operator, KubeRay, the MPI operator (whose reason also stands for a job that failed).
+REASONS: Final = {
+    "FailedCreate": "",
+    "FailedCreatePod": "Error creating",
+    "FailedToCreateHeadPod": "",
+    "FailedToCreateWorkerPod": "",
+    "MPIJobFailed": "pod created failed",
+}
+
+
+def tells(event: Event) -> bool:
+    """Whether the event is about a pod that was refused."""
+    return event.reason in REASONS and REASONS[event.reason] in event.message
 
 
 def read(event: Event, at: float) -> RefusalFacts:

@@ -3,6 +3,7 @@
 import json
 import textwrap
 
+import msgspec
 import pytest
 import yaml
 
@@ -11,6 +12,7 @@ from policy.cli.explanation import queue_from
 from policy.cli.reports import CONDITION, EVENT, Report
 from policy.rules.grouping import groups_of
 from policy.rules.membership.identity import PODGROUP, Identity
+from policy.rules.model import PartFacts, Ref
 from tests.unit.cli_support import LACK, FakeWorld, run, trimmed
 from tests.unit.rules_facts import (
     NOW,
@@ -500,3 +502,28 @@ def test_a_tenant_is_told_of_never_by_the_report_too():
 def test_without_nodes_it_is_said():
     facts = snapshot(jobs=[job("j", 1)], pods=pods(1, job="j"))
     assert "  There are no nodes.\n" in explain(facts, "j").stdout
+
+
+# --- how it was recognised -----------------------------------------------------------------------------------
+
+
+def staged():
+    """A driver is there; its four workers come once it is ready, and there is no room for them."""
+    parts = (PartFacts(1, 1, shape(), role="driver"), PartFacts(4, 4, shape(), role="worker", stage=1, waits="driver"))
+    owner = msgspec.structs.replace(job("js", 5, kind="JobSet", api_version="jobset.x-k8s.io/v1alpha2"), parts=parts)
+    above = Ref("jobset.x-k8s.io", "JobSet", "js", "js")
+    return snapshot(nodes=nodes(1, gpu=4), jobs=[owner], pods=[pod("d", above=above, owner="js", role="driver")])
+
+
+def test_what_comes_later_and_what_it_waits_for():
+    assert "\nLater:       4 worker, waiting for driver\n" in explain(staged(), "js").stdout
+    assert structure(staged(), "js")["later"] == {"count": 4, "roles": {"worker": 4}, "waitsFor": "driver"}
+    assert structure(short_of_quota(), "second")["later"] is None
+
+
+def test_why_a_pod_of_an_owner_stands_alone():
+    world = snapshot(pods=[pod("p", above=Ref("x.io", "X", "x", "x"), owner="x")])
+    world = msgspec.structs.replace(world, unsized={"x": "nobody may read it"})
+    text = "the pod alone; it stands alone, since nobody may read it"
+    assert f"\nRecognised:  by {text}\n" in explain(world, "p").stdout
+    assert structure(world, "p")["note"] == "it stands alone, since nobody may read it"

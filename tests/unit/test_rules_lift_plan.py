@@ -41,11 +41,13 @@ def test_a_patch_byte_for_byte():
     member = pod("p", job="j", like=shape(node_terms=(NodeSelectorTerm((ZONE,)),)), queue="default")
     (_, found) = writes(now=12.5, pods=[member], jobs=[job("j", 1)], nodes=nodes(1, labels={"zone": "a"}))
     assert found == LiftPatch(NS, "p", "team/p", "n0", found.body)
+    label = member.group.label
     assert found.body == (
         b'{"metadata":{"uid":"team/p","annotations":{"ganggate.io/lifted":'
         b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\",'
         b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000}}",'
-        b'"scheduling.k8s.io/group-name":"ganggate-j"}},'
+        b'"scheduling.k8s.io/group-name":"ganggate-j"},'
+        b'"labels":{"ganggate.io/group":"' + label.encode() + b'"}},'
         b'"spec":{"schedulingGates":[{"name":"ganggate.io/gang","$patch":"delete"}],'
         b'"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":'
         b'[{"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}],'

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from policy.rules import owner_facts, refusal
+from policy.rules import facts, owner_facts, refusal
 from policy.rules.membership.job import FAMILY
 from policy.rules.model import Claim, LimitRangeFacts, SeenFacts, Shape, Snapshot
 from policy.rules.objects import Event, Job, ObjectReference
@@ -107,3 +107,22 @@ def test_a_quota_that_is_exceeded():
 def test_what_is_no_shortage(text, unstated):
     found = refusal.read(event(text), 3.0)
     assert (found.requested, found.unstated, found.message) == ({}, unstated, text)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "tells"),
+    [
+        ("FailedCreate", 'Error creating: pods "j-x" is forbidden: no', True),
+        ("FailedCreatePod", 'Error creating: pods "t-worker-0" is forbidden: no', True),
+        ("FailedCreatePod", "Created worker pod: t-worker-0", False),  # so the training operator's MPI controller says
+        ("FailedToCreateHeadPod", 'Failed to create head Pod team/r-head, pods "r-head" is forbidden: no', True),
+        ("FailedToCreateWorkerPod", "Failed to create worker Pod for the cluster team/r, no", True),
+        ("MPIJobFailed", 'worker pod created failed: pods "m-worker-0" is forbidden: no', True),
+        ("MPIJobFailed", "MPIJob team/m has failed", False),
+        ("FailedCreateService", "Error creating: no", False),
+        ("", "Error creating: no", False),
+    ],
+)
+def test_which_events_tell_of_a_refused_pod(reason, message, tells):
+    found = msgspec.structs.replace(event(message), reason=reason)
+    assert (facts.refused(found) is not None) is tells
