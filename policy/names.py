@@ -28,6 +28,17 @@ DEADLOCK_REPORT: Final = "report"
 ANNOTATION_QUEUES: Final = "ganggate.io/queues"  # namespace annotation: allowed queues, the first is the default
 LABEL_EXEMPT: Final = "ganggate.io/exempt"  # pod label: only holders of the verb lift may set it
 LABEL_MANAGED: Final = "app.kubernetes.io/managed-by"  # on objects that we made, value MANAGER
+# By which operators tell their pods apart by owner.
+OWNER_NAME_LABELS: Final = (
+    "batch.kubernetes.io/job-name",
+    "job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "ray.io/cluster",
+    "leaderworkerset.sigs.k8s.io/name",
+    "sparkoperator.k8s.io/app-name",
+    "volcano.sh/job-name",
+)
 LABEL_AGGREGATE: Final = "ganggate.io/aggregate-to-gatekeeper"  # on ClusterRoles whose rights the gatekeeper gets
 MANAGER: Final = "ganggate"
 FIELD_MANAGER: Final = "ganggate"

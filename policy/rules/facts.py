@@ -217,6 +217,7 @@ def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
     spec, meta = item.spec, item.metadata
     controller = meta.controller
     problem = f"spec.minMember is {spec.min_member}: it must be 1 or more" if spec.min_member < 0 else ""
+    tasks = {role: least for role, least in (spec.min_task_member or {}).items() if least > 0}
     return PodGroupFacts(
         api=api,
         namespace=meta.namespace,
@@ -224,6 +225,7 @@ def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
         uid=meta.uid,
         created=epoch(meta.creation_timestamp),
         min_member=max(1, spec.min_member),
+        min_task_member=tasks if sum(tasks.values()) <= spec.min_member else {},  # as Volcano has it
         queue=spec.queue,
         priority_class=spec.priority_class_name,
         controller=controller.uid if controller else "",

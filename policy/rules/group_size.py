@@ -5,8 +5,10 @@ controller that still exists, so a name used again is a new group. May know the 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from policy import names
 from policy.rules.conclusions import Absent, Group, Problem
@@ -97,6 +99,34 @@ def due(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], minimum: int, si
     rest = tuple(a for a in later if a.count) if staged else ()
     waits = next((r.part.waits for r in roles if r.part.waits), "") if staged else ""
     return Due(least, wanted, rest, waits, members)
+
+
+def by_task(found: Due, live: Sequence[PodFacts], least: Mapping[str, int]) -> Due:
+    """What a PodGroup asks of single roles (its minTaskMember), beside what its owners tell."""
+    have = Counter(p.role for p in live)
+    told = {absent.role: absent.count for absent in found.absent if absent.role}
+    lack = {role: n - have[role] for role, n in sorted(least.items()) if n - have[role] > told.get(role, 0)}
+    if not least or found.later:
+        return found
+    shape = next((p.shape for p in live), Shape())
+    added = [Absent(_of_role(found, live, role, shape), count, role) for role, count in lack.items()]
+    kept = [a for a in found.absent if a.role and a.role not in lack]
+    others = max(0, found.minimum - len(live) - sum(a.count for a in (*added, *kept)))
+    plain = [msgspec.structs.replace(a, count=min(a.count, others)) for a in found.absent if not a.role]
+    left = Counter(dict(least))
+    needed = set()
+    for pod in found.order:
+        if left[pod.role] > 0:
+            left[pod.role] -= 1
+            needed.add(pod.uid)
+    order = (*(p for p in found.order if p.uid in needed), *(p for p in found.order if p.uid not in needed))
+    return found._replace(absent=(*kept, *added, *(a for a in plain if a.count)), order=order)
+
+
+def _of_role(found: Due, live: Sequence[PodFacts], role: str, usual: Shape) -> Shape:
+    """The size of a member of that role: a sibling's, else what its owner's template tells, else any member's."""
+    sibling = next((p.shape for p in live if p.role == role), None)
+    return sibling or next((a.shape for a in found.absent if a.role == role), usual)
 
 
 class _Role(NamedTuple):

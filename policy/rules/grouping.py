@@ -160,6 +160,8 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
     basis = _basis(index, identity, live)
     minimum = group_size.left(basis.minimum, basis.possible, basis.owners, others)
     due = group_size.due(basis.owners, live, minimum, index.sizes.of)
+    if basis.podgroup is not None and basis.podgroup.min_task_member:
+        due = group_size.by_task(due, live, basis.podgroup.min_task_member)
     leaving = [p for p in others if not p.over]
     return Group(
         identity,
@@ -196,9 +198,15 @@ def _basis(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
 
 def _alone(index: _Index, pod: PodFacts) -> _Basis:
     problem = Problem(names.Reason.PODGROUP_INVALID, pod.problem) if pod.problem else None
-    why = index.snapshot.unsized.get(pod.above.uid) if pod.above else None
+    why = index.snapshot.unsized.get(pod.above.uid, "") if pod.above else _claimed(pod)
     note = f"it stands alone, since {why}" if why else ""
     return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem, note=note)
+
+
+def _claimed(pod: PodFacts) -> str:
+    """A label that operators put on their pods, on one that nobody controls: it makes it nobody's member."""
+    key = next((key for key in names.OWNER_NAME_LABELS if key in pod.labels), "")
+    return f"it has no controller, and label {key} ({pod.labels[key]!r}) is only a hint" if key else ""
 
 
 def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -221,8 +229,17 @@ def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     owners = index.makers.naming.get(identity.key, [])
     podgroup = _find(index, identity)
     minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
-    uid = podgroup.uid if podgroup else ""
-    return _Basis(uid, minimum, group_size.possible(owners, live), source, owners, podgroup, problem)
+    uid, note = podgroup.uid if podgroup else "", _ambiguous(index, identity, podgroup)
+    return _Basis(uid, minimum, group_size.possible(owners, live), source, owners, podgroup, problem, note)
+
+
+def _ambiguous(index: _Index, identity: Identity, podgroup: PodGroupFacts | None) -> str:
+    """Which PodGroup counts, where several of that name claim the pods."""
+    found = index.podgroups.get((identity.namespace, identity.name), [])
+    if podgroup is None or len(found) < 2:
+        return ""
+    others = ", ".join(sorted(f"{one.api} (minMember {one.min_member})" for one in found if one is not podgroup))
+    return f"PodGroup {podgroup.name} of {podgroup.api} counts, not those of the same name in {others}"
 
 
 def _find(index: _Index, identity: Identity) -> PodGroupFacts | None:

@@ -189,6 +189,7 @@ class PodGroupFacts(Fact, frozen=True):
     uid: str
     created: float
     min_member: int
+    min_task_member: dict[str, int] = {}  # by role; empty where Volcano would not look at it
     queue: str = ""
     priority_class: str = ""
     controller: str = ""  # uid

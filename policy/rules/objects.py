@@ -361,6 +361,7 @@ class PodGroupSpec(Wire, frozen=True):
     """Union of the three dialects' specs; a field that a dialect lacks stays at its default."""
 
     min_member: int = 0
+    min_task_member: dict[str, int] | None = None
     queue: str = ""
     priority_class_name: str = ""
     min_resources: Quantities | None = None

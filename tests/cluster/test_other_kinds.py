@@ -113,9 +113,7 @@ def test_an_owner_that_may_not_be_read_leaves_its_pods_alone_and_one_that_may_ma
     wait_until(lambda: bound(admin, gang, "o") == 2, what="both on a node")
 
 
-def test_a_kind_of_the_settings_is_held_whole_also_without_gpus(
-    arena: Cluster, admin: Caller, gang: str
-) -> None:
+def test_a_kind_of_the_settings_is_held_whole_also_without_gpus(arena: Cluster, admin: Caller, gang: str) -> None:
     grant(admin, "trainings", ["get", "list", "watch", "patch"], "trainings")
     arena.settings.addon_config.write_text(yaml.safe_dump({"ownerKinds": [TRAINING]}))
     arena.processes["webhook"].stop()

@@ -57,7 +57,15 @@ UNREAD = {
 }
 ENTRY = {"name", "objects", "expect", "passes", "refused", "config", "requester"}
 USUAL = {"namespace": NS, "part": "", "later": 0, "queue": "default", "members": 0, "problem": ""}
-OPTIONAL = {"missing", "waits", "possible", "roles", "reason"}  # compared where an entry states them; missing always
+OPTIONAL = {
+    "missing",
+    "waits",
+    "possible",
+    "roles",
+    "reason",
+    "note",
+    "absent",
+}  # compared where an entry states them; missing always
 
 
 ENTRIES = [
@@ -185,6 +193,8 @@ def _told(group, snapshot, wanted):
         "members": len(group.members),
         "roles": dict(sorted(collections.Counter(m.role for m in group.members).items())),
         "problem": group.problem.reason.value if group.problem else "",
+        "note": group.note,
+        "absent": dict(sorted((absent.role, absent.count) for absent in group.absent)),
     }
     if wanted.get("waits", "") in group.waits:
         every["waits"] = wanted.get("waits", "")  # a part of the text is enough
