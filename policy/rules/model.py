@@ -189,12 +189,12 @@ class PodGroupFacts(Fact, frozen=True):
     uid: str
     created: float
     min_member: int
-    min_task_member: dict[str, int] = {}  # by role; empty where Volcano would not look at it
     queue: str = ""
     priority_class: str = ""
     controller: str = ""  # uid
     ours: bool = False
     problem: str = ""
+    min_task_member: dict[str, int] = {}  # by role; empty where Volcano would not look at it
 
 
 class QueueFacts(Fact, frozen=True):
