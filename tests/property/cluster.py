@@ -228,6 +228,8 @@ class Cluster:
         assert body["metadata"].pop("uid") == pod.uid == patch.uid, "conditional on the uid"
         written = body["metadata"].pop("annotations")
         assert written.keys() <= {names.ANNOTATION_LIFTED, names.GROUP_NAME, names.QUEUE_NAME}
+        labels = body["metadata"].pop("labels", {})
+        assert labels.keys() <= {names.LABEL_GROUP}
         gates = body["spec"].pop("schedulingGates")
         assert gates == [{"name": names.GATE, "$patch": "delete"}], "I3: our gate, by name, and no other"
         pin = _pin(pod, body["spec"].pop("affinity", None))
