@@ -25,6 +25,7 @@ ANNOTATION_WOKEN: Final = "ganggate.io/woken"  # a time: its change makes the ow
 NAMESPACE_POLICY: Final = "scheduling-policy"  # namespace label: gang | binpack | hybrid
 ANNOTATION_DEADLOCK: Final = "ganggate.io/deadlock"  # namespace annotation: break (default) | report
 DEADLOCK_REPORT: Final = "report"
+ANNOTATION_POLICY: Final = "ganggate.io/policy"  # of a Queue: gang (whole groups only) or binpack (members singly)
 ANNOTATION_QUEUES: Final = "ganggate.io/queues"  # namespace annotation: allowed queues, the first is the default
 LABEL_EXEMPT: Final = "ganggate.io/exempt"  # pod label: only holders of the verb lift may set it
 LABEL_MANAGED: Final = "app.kubernetes.io/managed-by"  # on objects that we made, value MANAGER

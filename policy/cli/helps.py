@@ -61,6 +61,10 @@ def _capability(case: Case) -> Iterator[str]:
         if line.short and line.capability is not None:
             short, enough = (amount(n, line.resource) for n in (line.short, line.capability + line.short))
             yield f"free {short} {line.resource} in queue {line.queue}, or raise its spec.capability to {enough}"
+    kind, _, rest = case.row.limiter.partition("/")
+    if kind == "guarantee":
+        whose, _, resource = rest.partition("/")
+        yield f"free {resource} on nodes, or lower spec.guarantee of {whose.replace(',', ', ')}: its rest is kept"
 
 
 def _nodes(case: Case) -> Iterator[str]:

@@ -11,6 +11,7 @@ from policy.rules import (
     explain,
     group_size,
     namespace_quota,
+    order,
     promise,
     suspension,
     verdict,
@@ -39,8 +40,8 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
             desk.ledger.await_later(group)
     decisions = [_go_on(desk, g) for g in begun]  # 4. finish what was begun, before anything new
     known = {decision.group for decision in decisions}
-    waiting = sorted((g for g in groups.values() if g.key not in known), key=lambda g: not g.continues)
-    decisions += [_judge(desk, g) for g in waiting]  # 5. the waiting ones, in order, but first those between stages
+    waiting = [g for g in groups.values() if g.key not in known]
+    decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     return Outcome(tuple(verdict.positioned(decisions, groups)), groups, again=desk.again)
 
@@ -159,6 +160,7 @@ def _settled_deadlocks(desk: Desk, decisions: list[Decision], groups: dict[str, 
     held = {decision.group: decision for decision in decisions}
     moves: dict[str, suspension.Move] = {}
     for contenders in desk.contenders.values():
+        contenders.sort(key=lambda one: order.key(one.group))  # shares change, and who keeps a quota must not
         found, again = suspension.settle(groups, contenders, held, desk.config, desk.now)
         desk.ask_again(again)
         moves |= found

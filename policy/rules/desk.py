@@ -4,9 +4,9 @@ May know the ledger, placement, queues and the words; decides nothing about orde
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from policy.rules import deadlock, explain, group_size, placement, queue_capacity, verdict
+from policy.rules import deadlock, explain, group_size, order, placement, queue_capacity, shares, verdict
 from policy.rules.conclusions import Group
 from policy.rules.explain import Told
 from policy.rules.ledger import Ledger
@@ -31,6 +31,22 @@ class Desk:
             self.again = min(at, self.again or at)
 
 
+def line(desk: Desk, waiting: Sequence[Group]) -> Iterator[Group]:
+    """Those between two stages first; then queue by queue as shares say, in each by priority, age and identity."""
+    yield from (group for group in waiting if group.continues)
+    rest = [group for group in waiting if not group.continues]
+    if desk.config.ageing_points_per_hour:
+        rest.sort(key=lambda group: order.aged(group, desk.now, desk.config.ageing_points_per_hour))
+    if len({group.queue for group in rest}) < 2:
+        yield from rest
+        return
+    ledger = desk.ledger
+    used: shares.Used = ledger.allocated
+    if desk.config.usage_half_life_seconds:
+        used = shares.Remembered(ledger.snapshot.usage, ledger.allocated)
+    yield from shares.Line(ledger.snapshot.queues, ledger.pool.offered(), used, rest)
+
+
 def later(group: Group) -> list[PodFacts]:
     """Stand-ins for the members that are made once the first have come far enough: they need room now."""
     return group_size.phantoms(group, group.later)
@@ -41,8 +57,12 @@ def foreign(group: Group, members: Sequence[PodFacts]) -> Told | None:
 
 
 def capability_short(desk: Desk, group: Group, members: Sequence[PodFacts]) -> Told | None:
-    short = desk.ledger.capability_shortage(group, total(m.shape.requests for m in members))
-    return explain.capability(group, short, len(members)) if short else None
+    need = total(m.shape.requests for m in members)
+    short = desk.ledger.capability_shortage(group, need)
+    if short or not desk.config.placement:
+        return explain.capability(group, short, len(members)) if short else None
+    kept = desk.ledger.guarantee_shortage(group, need)
+    return explain.guarantee(group, kept, len(members)) if kept else None
 
 
 def closed(desk: Desk, group: Group) -> Told | None:

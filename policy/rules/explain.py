@@ -8,6 +8,7 @@ from policy import names
 from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
 from policy.rules.deadlock import Cure
+from policy.rules.guarantee import GuaranteeShort
 from policy.rules.model import RefusalFacts, Shape
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
 from policy.rules.placement import NodesShort
@@ -145,6 +146,21 @@ def _capability(group: Group, short: CapabilityShort, what: str) -> Told:
         text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
         return Reason.NEVER_FITS, limiter, text, numbers
     return Reason.QUEUE_CAPABILITY_SHORT, limiter, f"{what}, queue {short.queue} has {free} of {limit} left", numbers
+
+
+def guarantee(group: Group, short: GuaranteeShort, pods: int) -> Told:
+    """`pods` need room that is free and kept for others."""
+    need, free, kept = (quantity.text(n, short.resource) for n in (short.need, short.free, short.kept))
+    text = f"{_pods_need(pods)} {need} {short.resource}; {free} free, of which {kept} kept: guaranteed to "
+    text += _several("queue", short.whose)
+    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "keptNano": short.kept}
+    return Reason.QUEUE_CAPABILITY_SHORT, f"guarantee/{','.join(short.whose)}/{short.resource}", text, numbers
+
+
+def _several(what: str, those: tuple[str, ...]) -> str:
+    shown = ", ".join(those[:_MOST_REASONS])
+    more = f" and {len(those) - _MOST_REASONS} more" if len(those) > _MOST_REASONS else ""
+    return f"{what} {shown}" if len(those) == 1 else f"{what}s {shown}{more}"
 
 
 def _amount(short: CapabilityShort, nano: int) -> str:

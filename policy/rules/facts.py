@@ -24,6 +24,7 @@ from policy.rules.model import (
     QuotaFacts,
     Ref,
     RefusalFacts,
+    Resources,
     ScopeFact,
 )
 from policy.rules.objects import (
@@ -199,17 +200,39 @@ def refused(item: Event) -> RefusalFacts | None:
 
 
 def queue(item: Queue) -> QueueFacts:
-    try:
-        capability, problem = resources.read(item.spec.capability), ""
-    except quantity.QuantityError as error:
-        capability, problem = {}, f"spec.capability: {error}"
+    spec = item.spec
+    capability, wrong_capability = _amounts("capability", spec.capability)
+    deserved, wrong_deserved = _amounts("deserved", spec.deserved)
+    guarantee, wrong_guarantee = _amounts("guarantee.resource", spec.guarantee.resource if spec.guarantee else None)
+    wrong_weight = f"spec.weight is {spec.weight}: it must be 1 or more" if spec.weight < 1 else ""
+    policy = item.metadata.annotation(names.ANNOTATION_POLICY) or ""
+    known = policy in ("", names.Policy.GANG, names.Policy.BINPACK)
+    wrong_policy = "" if known else f"annotation {names.ANNOTATION_POLICY} is {policy[:63]!r}: gang or binpack"
     return QueueFacts(
         name=item.metadata.name,
         capability=capability,
-        parent=item.spec.parent,
+        parent=spec.parent,
         state=item.status.state,
-        problem=problem,
+        problem=wrong_capability or wrong_deserved or wrong_guarantee or wrong_weight or wrong_policy,
+        weight=max(1, spec.weight),
+        deserved=deserved,
+        guarantee=guarantee,
+        reclaimable=spec.reclaimable is not False,
+        priority=spec.priority,
+        policy=policy if known else "",
     )
+
+
+def _amounts(field: str, written: Quantities | None) -> tuple[Resources, str]:
+    """The amounts, and what is wrong with them: then there are none."""
+    try:
+        found = resources.read(written)
+    except quantity.QuantityError as error:
+        return {}, f"spec.{field}: {error}"
+    negative = next((name for name, amount in sorted(found.items()) if amount < 0), None)
+    if negative is None:
+        return found, ""
+    return {}, f"spec.{field}: {negative}: {(written or {})[negative]} is less than 0"
 
 
 def podgroup(item: PodGroup, api: str) -> PodGroupFacts:

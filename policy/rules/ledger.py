@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from policy.rules import group_size, namespace_quota, placement, pool, promise, queue_capacity
+from policy.rules import group_size, guarantee, namespace_quota, placement, pool, promise, queue_capacity
 from policy.rules.conclusions import Group
 from policy.rules.grouping import managed
 from policy.rules.model import PodFacts, QuotaFacts, Resources, Shape, Snapshot
@@ -161,6 +161,13 @@ class Ledger:
 
     def capability_shortage(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:
         return queue_capacity.shortage(self.snapshot.queues, group.queue, need, self.allocated)
+
+    def guarantee_shortage(self, group: Group, need: Resources) -> guarantee.GuaranteeShort | None:
+        """What queues are guaranteed is kept of what is free; unknown, so not kept, where nothing is placed."""
+        queues = self.snapshot.queues
+        if not any(queue.guarantee for queue in queues.values()):
+            return None
+        return guarantee.shortage(queues, group.queue, need, self.allocated, self.pool.left())
 
     def capability_never(self, group: Group, need: Resources) -> queue_capacity.CapabilityShort | None:
         """The first level that could not take so much even if it were empty."""

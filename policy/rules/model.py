@@ -202,7 +202,13 @@ class QueueFacts(Fact, frozen=True):
     capability: Resources = {}
     parent: str = ""
     state: str = ""
-    problem: str = ""  # a quantity that does not parse
+    problem: str = ""  # a field that cannot be used
+    weight: int = 1  # of its share, against that of its siblings
+    deserved: Resources = {}  # its share, where it is stated; orders only, until something can be taken back
+    guarantee: Resources = {}  # kept for it, whoever asks
+    reclaimable: bool = True  # stored and shown: nothing is taken back yet
+    priority: int = 0  # among its siblings, before shares
+    policy: str = ""  # names.Policy of its groups; "": the namespace's
 
 
 class ScopeFact(Fact, frozen=True):
@@ -275,6 +281,7 @@ class Snapshot(Fact, frozen=True):
     unreadable: dict[str, str] = {}  # by `kind.group` of an owner, the right that is missing: "list jobs.batch"
     stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
     kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
+    usage: dict[str, Resources] = {}  # by queue, what it used over time, less the further back
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
 
 
@@ -287,3 +294,5 @@ class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     pin: bool = True
     bind_timeout_seconds: float = 120.0
     max_waiting_groups_per_namespace: int = 1000
+    ageing_points_per_hour: int = 0  # of priority, that a group gains in the order by waiting; 0: none
+    usage_half_life_seconds: float = 0.0  # of what queues used, for their shares; 0: what they use now counts

@@ -392,6 +392,10 @@ class PodGroup(Wire, frozen=True):
     status: PodGroupStatus = PodGroupStatus()
 
 
+class Guarantee(Wire, frozen=True):
+    resource: Quantities | None = None
+
+
 class QueueSpec(Wire, frozen=True):
     weight: int = 1
     capability: Quantities | None = None
@@ -399,7 +403,7 @@ class QueueSpec(Wire, frozen=True):
     reclaimable: bool | None = None
     priority: int = 0
     deserved: Quantities | None = None
-    guarantee: dict[str, Any] | None = None
+    guarantee: Guarantee | None = None
 
 
 class QueueStatus(Wire, frozen=True):

@@ -102,6 +102,18 @@ class Pool:
         self.company.remove(row, pod)
         self.booked.append(row)
 
+    def offered(self) -> Resources:
+        """What all nodes offer, of the resources that the pool knows. Nano units."""
+        return self._sum(self.total)
+
+    def left(self) -> Resources:
+        """What is free on nodes that are up. Nano units."""
+        up = np.array([node.ready and not node.cordoned for node in self.nodes], dtype=np.bool_)
+        return self._sum(np.maximum(self.free[up], 0))
+
+    def _sum(self, rows: Matrix) -> Resources:
+        return {c: int(n) * _unit(c) for c, n in zip(self.columns, rows.sum(axis=0), strict=True)}
+
     # --- questions -------------------------------------------------------------------------------------------
 
     def key(self, shape: Shape) -> bytes:

@@ -13,7 +13,7 @@ from policy import names
 from policy.rules.conclusions import Problem
 from policy.rules.model import QueueFacts, Resources
 
-_DEPTH = 32  # ancestors; deeper is taken for a cycle
+DEPTH = 32  # ancestors; deeper is taken for a cycle
 _ZERO_IS_UNLIMITED = ("cpu", "memory")
 
 
@@ -38,10 +38,12 @@ class CapabilityShort(msgspec.Struct, frozen=True):
 def chain(queues: Mapping[str, QueueFacts], name: str) -> Iterator[QueueFacts]:
     """The queue and its ancestors, up to the root where one is written; ends at a cycle, too."""
     seen: set[str] = set()
-    while name and name not in seen and len(seen) < _DEPTH:
+    while name and name not in seen and len(seen) < DEPTH:
         seen.add(name)
         queue = queues.get(name) or QueueFacts(name=name)
         yield queue
+        if name == names.ROOT_QUEUE:  # whatever parent somebody wrote there
+            return
         name = queue.parent or (names.ROOT_QUEUE if names.ROOT_QUEUE in queues else "")
 
 
@@ -53,6 +55,9 @@ def problem(queues: Mapping[str, QueueFacts], name: str, allowed: tuple[str, ...
             f"queue {name!r} is not one that this namespace may use: {', '.join(allowed)}",
         )
     below = ""
+    turns = circle(queues, name)
+    if turns:
+        return Problem(names.Reason.QUEUE_CLOSED, f"queue {name!r}: its parents turn in a circle: {turns}")
     for queue in chain(queues, name):
         if queue.name not in queues and queue.name not in (names.DEFAULT_QUEUE, names.ROOT_QUEUE):
             text = f"queue {queue.name!r}{below} does not exist; it starts when it is created"
@@ -63,6 +68,18 @@ def problem(queues: Mapping[str, QueueFacts], name: str, allowed: tuple[str, ...
         if queue.problem:
             return Problem(names.Reason.QUEUE_CLOSED, f"queue {queue.name!r}: {queue.problem}")
     return None
+
+
+def circle(queues: Mapping[str, QueueFacts], name: str) -> str:
+    """The way from the queue to one that it passes twice, or too far; "" where it ends at the top."""
+    passed: list[str] = []
+    while name in queues and name != names.ROOT_QUEUE:
+        if name in passed or len(passed) >= DEPTH:
+            shown = [*passed[:5], *(["…"] if len(passed) > 5 else []), name]
+            return " -> ".join(shown)
+        passed.append(name)
+        name = queues[name].parent
+    return ""
 
 
 def shortage(

@@ -1,0 +1,64 @@
+"""What queues are guaranteed and do not use: nobody else's, however idle it is.
+
+Volcano takes the sum of all other guarantees off a queue's ceiling; so a group starts only where what is then free on
+the nodes still holds them. A queue's own part, and that of its ancestors, is its to take. May know the model and the
+tree of queues.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from policy.rules import queue_capacity, shares
+from policy.rules.model import QueueFacts, Resources
+
+
+class GuaranteeShort(msgspec.Struct, frozen=True):
+    """One resource that is free, and kept for others. Nano units."""
+
+    resource: str
+    need: int
+    free: int  # on nodes that are up, whoever may take it
+    kept: int  # of it, for the queues in `whose`
+    whose: tuple[str, ...]
+
+
+def shortage(
+    queues: Mapping[str, QueueFacts],
+    name: str,
+    need: Resources,
+    allocated: Mapping[str, Resources],
+    free: Resources,
+) -> GuaranteeShort | None:
+    """The first resource whose unused guarantees of others would not fit beside the need any more."""
+    tree = shares.siblings(queues)
+    for resource in sorted(need):
+        holders = [q.name for q in queues.values() if q.guarantee.get(resource)]
+        if not need[resource] or not holders:
+            continue
+        after = {q: amounts.get(resource, 0) for q, amounts in allocated.items()}
+        for level in queue_capacity.chain(queues, name):
+            after[level.name] = after.get(level.name, 0) + need[resource]
+        kept = sum(_kept(queues, tree, top, resource, after, 0) for top in tree.get(shares.TOP, ()))
+        if need[resource] + kept > free.get(resource, 0):
+            whose = tuple(sorted(q for q in holders if queues[q].guarantee[resource] > after.get(q, 0)))
+            if whose:  # else the nodes are full: placement's matter
+                return GuaranteeShort(resource, need[resource], free.get(resource, 0), kept, whose)
+    return None
+
+
+def _kept(
+    queues: Mapping[str, QueueFacts],
+    tree: Mapping[str, Mapping[str, QueueFacts]],
+    name: str,
+    resource: str,
+    used: Mapping[str, int],
+    depth: int,
+) -> int:
+    """Of a queue and those below it: a parent's guarantee holds its children's."""
+    queue = queues.get(name)
+    own = max(0, queue.guarantee.get(resource, 0) - used.get(name, 0)) if queue else 0
+    if depth >= queue_capacity.DEPTH:
+        return own
+    below = sum(_kept(queues, tree, child, resource, used, depth + 1) for child in tree.get(name, ()))
+    return max(own, below)
