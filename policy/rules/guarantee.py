@@ -36,29 +36,20 @@ def shortage(
         holders = [q.name for q in queues.values() if q.guarantee.get(resource)]
         if not need[resource] or not holders:
             continue
-        after = {q: amounts.get(resource, 0) for q, amounts in allocated.items()}
+        unused = {q: queues[q].guarantee[resource] - allocated.get(q, {}).get(resource, 0) for q in holders}
         for level in queue_capacity.chain(queues, name):
-            after[level.name] = after.get(level.name, 0) + need[resource]
-        kept = sum(_kept(queues, tree, top, resource, after, 0) for top in tree.get(shares.TOP, ()))
+            unused.pop(level.name, None)  # it is the one that asks, or above it
+        kept = sum(_kept(tree, top, unused, 0) for top in tree.get(shares.TOP, ()))
         if need[resource] + kept > free.get(resource, 0):
-            whose = tuple(sorted(q for q in holders if queues[q].guarantee[resource] > after.get(q, 0)))
+            whose = tuple(sorted(q for q, left in unused.items() if left > 0))
             if whose:  # else the nodes are full: placement's matter
                 return GuaranteeShort(resource, need[resource], free.get(resource, 0), kept, whose)
     return None
 
 
-def _kept(
-    queues: Mapping[str, QueueFacts],
-    tree: Mapping[str, Mapping[str, QueueFacts]],
-    name: str,
-    resource: str,
-    used: Mapping[str, int],
-    depth: int,
-) -> int:
+def _kept(tree: Mapping[str, Mapping[str, QueueFacts]], name: str, unused: Mapping[str, int], depth: int) -> int:
     """Of a queue and those below it: a parent's guarantee holds its children's."""
-    queue = queues.get(name)
-    own = max(0, queue.guarantee.get(resource, 0) - used.get(name, 0)) if queue else 0
+    own = max(0, unused.get(name, 0))
     if depth >= queue_capacity.DEPTH:
         return own
-    below = sum(_kept(queues, tree, child, resource, used, depth + 1) for child in tree.get(name, ()))
-    return max(own, below)
+    return max(own, sum(_kept(tree, child, unused, depth + 1) for child in tree.get(name, ())))
