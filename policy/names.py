@@ -109,6 +109,7 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"  # of an EndpointSlice
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+DEFAULT_GRACE_SECONDS: Final = 30  # spec.terminationGracePeriodSeconds of a pod that states none
 API_APPROVED: Final = "api-approved.kubernetes.io"
 
 # --- leader election, certificates, webhook configurations ---------------------------------------------------
@@ -143,6 +144,7 @@ class Reason(StrEnum):
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_NOT_ALLOWED = "QueueNotAllowed"
     NODES_SHORT = "NodesShort"
+    BEHIND_RESERVATION = "BehindReservation"
     NEVER_FITS = "NeverFits"
     REQUESTS_MISSING = "RequestsMissing"
     CREATE_REFUSED = "CreateRefused"

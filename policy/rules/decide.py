@@ -143,6 +143,7 @@ def _short(desk: Desk, group: Group) -> Told | None:
 
 def _waits(desk: Desk, group: Group, told: Told) -> Decision:
     """Held for want of room; suspended meanwhile where its owners' deadlines would run."""
+    told = desks.reserve(desk, group, told)
     move, again = suspension.save_deadline(desk.ledger.snapshot, group, told, desk.now)
     desk.ask_again(again)
     return _moved(desk, group, move)
@@ -224,6 +225,7 @@ def _admit(desk: Desk, group: Group) -> Decision:
     decision = _lift(desk, group, members, later)
     if decision.action == "lift":
         desk.ledger.charge_group(group, [*members, *later])
+        desk.reservations.lifted(group, [*members, *later], decision.places)
         desk.ledger.promise_quota(group)
     return decision
 

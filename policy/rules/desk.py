@@ -6,11 +6,13 @@ May know the ledger, placement, queues and the words; decides nothing about orde
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from policy import names
 from policy.rules import deadlock, explain, group_size, order, placement, queue_capacity, shares, verdict
 from policy.rules.conclusions import Group
 from policy.rules.explain import Told
 from policy.rules.ledger import Ledger
 from policy.rules.model import Config, PodFacts
+from policy.rules.reservation import Reservations
 from policy.rules.resources import total
 
 
@@ -24,6 +26,7 @@ class Desk:
         self.waiting: Counter[str] = Counter()  # groups held so far, by namespace
         self.contenders: dict[str, list[deadlock.Contender]] = {}  # by namespace
         self.again = 0.0
+        self.reservations = Reservations(ledger, now, config.drain_after_seconds)
 
     def ask_again(self, at: float) -> None:
         """Something is due at that moment; 0 for nothing."""
@@ -61,6 +64,9 @@ def capability_short(desk: Desk, group: Group, members: Sequence[PodFacts]) -> T
     short = desk.ledger.capability_shortage(group, need)
     if short or not desk.config.placement:
         return explain.capability(group, short, len(members)) if short else None
+    ahead = desk.reservations.over(group, members, need)
+    if ahead is not None:
+        return explain.behind(group, ahead, desk.now)
     kept = desk.ledger.guarantee_shortage(group, need)
     return explain.guarantee(group, kept, len(members)) if kept else None
 
@@ -77,8 +83,40 @@ def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, s
     if not desk.config.placement or verdict.unverifiable(members):
         desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
-    found = placement.place(desk.ledger.pool, members)
-    return explain.nodes(group, found) if isinstance(found, placement.NodesShort) else found
+    late = desk.reservations.hindered(group, members)
+    found = _placed(desk, members, frozenset().union(*(made.rows for made in late)))
+    if isinstance(found, dict) or not late:
+        return explain.nodes(group, found) if isinstance(found, placement.NodesShort) else found
+    found = placement.place(desk.ledger.pool, members)  # would they fit, if nobody were ahead?
+    if isinstance(found, placement.NodesShort):
+        return explain.nodes(group, found)
+    for m in members:
+        desk.ledger.pool.refund(desk.ledger.pool.row_of[found[m.uid]], m)
+    return explain.behind(group, late[0], desk.now)
+
+
+def _placed(desk: Desk, members: Sequence[PodFacts], shut: frozenset[int]) -> dict[str, str] | placement.NodesShort:
+    """A node for each member, none of those that are shut."""
+    pool = desk.ledger.pool
+    pool.shut = shut
+    try:
+        return placement.place(pool, members)
+    finally:
+        pool.shut = frozenset()
+
+
+def reserve(desk: Desk, group: Group, told: Told) -> Told:
+    """Keep room for a whole group that does not fit, and say from when, where that can be known."""
+    reason, limiter, text, numbers = told
+    kind, _, rest = limiter.partition("/")
+    blocked = reason is names.Reason.NODES_SHORT or (reason is names.Reason.QUEUE_CAPABILITY_SHORT and kind == "queue")
+    members = [*group.first, *later(group)]
+    if not (desk.config.reservations and desk.config.placement and blocked) or verdict.unverifiable(members):
+        return told
+    made = desk.reservations.make(group, members, rest.partition("/")[0] if kind == "queue" else "")
+    if made is None:
+        return told
+    return reason, limiter, text + explain.reserved(made), numbers
 
 
 def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:
@@ -91,6 +129,7 @@ def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[
             return places, found
         places.update(found)
         desk.ledger.charge_group(group, unit)
+        desk.reservations.lifted(group, unit, places)
     return places, None
 
 

@@ -4,6 +4,9 @@ Count, rank, then word: the limiter first, then the need, then what is free. The
 does. May know the model and the shortages of the questions; decides nothing.
 """
 
+import datetime as dt
+import math
+
 from policy import names
 from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
@@ -13,6 +16,7 @@ from policy.rules.model import RefusalFacts, Shape
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
 from policy.rules.placement import NodesShort
 from policy.rules.queue_capacity import CapabilityShort
+from policy.rules.reservation import Reservation
 
 _MOST_REASONS = 5  # kinds of node named in one message; the rest are counted together
 
@@ -180,6 +184,25 @@ def nodes(group: Group, short: NodesShort) -> Told:
     if short.up_fit < short.wanted:
         text += f"; even with all nodes up and empty only {short.up_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
+
+
+def reserved(made: Reservation) -> str:
+    if made.at == math.inf:
+        return f"; {_count(len(made.rows), 'node')} kept free for it as they become so"
+    return f"; starts by {_clock(made.at)} at the latest, when what is in its way has ended"
+
+
+def behind(group: Group, ahead: Reservation, now: float) -> Told:
+    """It would fit now, and would still be there when the one ahead is to start."""
+    at = "as soon as its nodes are free" if ahead.at == math.inf else f"by {_clock(ahead.at)}"
+    text = f"{_count(len(group.first), 'pod')} would fit now, but {_called(ahead.group)}, ahead of it, is to start {at}"
+    text += ", and nothing says that they will have ended by then"
+    numbers = _members(group) | ({} if ahead.at == math.inf else {"startsIn": int(ahead.at - now)})
+    return Reason.BEHIND_RESERVATION, f"group/{ahead.group.key}", text, numbers
+
+
+def _clock(at: float) -> str:
+    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%H:%M:%S UTC")
 
 
 def problem(group: Group, found: Problem) -> Told:

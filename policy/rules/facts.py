@@ -36,6 +36,7 @@ from policy.rules.objects import (
     OwnerReference,
     Pod,
     PodGroup,
+    PodSpec,
     Quantities,
     Queue,
     ResourceQuota,
@@ -78,7 +79,16 @@ def pod(item: Pod) -> PodFacts:
         lifted=_lifted(meta),
         pin=single_node(item),
         task_min=task_min(meta),
+        started=epoch(item.status.start_time) if spec.active_deadline_seconds else 0.0,
+        lasts=_lasts(spec),
     )
+
+
+def _lasts(spec: PodSpec) -> int:
+    if spec.active_deadline_seconds is None:
+        return 0
+    grace = spec.termination_grace_period_seconds
+    return spec.active_deadline_seconds + (names.DEFAULT_GRACE_SECONDS if grace is None else max(0, grace))
 
 
 @lru_cache(maxsize=20_000)

@@ -52,10 +52,17 @@ class Ledger:
                 fixed.append((at, pod))
             elif not pod.foreign_gates and pod.deleted is None:
                 adrift.append(pod)
+        self._asked = asked
         for (queue, _), pods in asked.items():
             self.charge_queue(queue, scale(pods[0].shape.requests, len(pods)))
         self.pool.charge_all(fixed)
         placement.scatter(self.pool, adrift)
+
+    def holders(self) -> Iterator[tuple[str, PodFacts]]:
+        """Everything that is charged for a pod that exists, with its queue."""
+        for (queue, _), pods in self._asked.items():
+            for pod in pods:
+                yield queue, pod
 
     def _held(self, pod: PodFacts) -> bool:
         """Behind our gate, and to stay there: where gangs are asked for no more this pass lets the pod go."""

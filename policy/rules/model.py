@@ -102,6 +102,8 @@ class PodFacts(Fact, frozen=True):
     lifted: Lifted | None = None
     pin: str = ""  # the one node that its required affinity allows
     task_min: int = 0  # from the labels of a group without object
+    started: float = 0.0  # when its kubelet took it
+    lasts: int = 0  # seconds from then until its deadline has ended it for good; 0: nobody says
 
     @property
     def over(self) -> bool:
@@ -294,5 +296,7 @@ class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     pin: bool = True
     bind_timeout_seconds: float = 120.0
     max_waiting_groups_per_namespace: int = 1000
+    reservations: bool = True  # for the first group that does not fit, where ends are known
+    drain_after_seconds: float = 0.0  # of waiting, before it holds nodes whatever runs there; 0: never
     ageing_points_per_hour: int = 0  # of priority, that a group gains in the order by waiting; 0: none
     usage_half_life_seconds: float = 0.0  # of what queues used, for their shares; 0: what they use now counts

@@ -105,7 +105,7 @@ class _Room(msgspec.Struct, frozen=True):
 
 def _room(pool: Pool, pod: PodFacts) -> _Room:
     kind = pool.kind(pod.shape)
-    counts, closed = pool.counts(kind), pool.company.closed_to(pod)
+    counts, closed = pool.counts(kind), pool.company.closed_to(pod) | pool.shut
     if closed:
         counts = counts.copy()
         counts[list(closed)] = 0

@@ -54,6 +54,7 @@ class Pool:
         self.free = self.total.copy()
         self.company = Company()
         self.booked: list[int] = []  # rows, in the order of bookings and refunds
+        self.shut: frozenset[int] = frozenset()  # rows that nobody is placed on for the moment
         self._keys: dict[int, bytes] = {}
         self._kinds: dict[bytes, Kind] = {}
         self._classes: dict[tuple[str, ...], tuple[list[NodeFacts], Matrix]] = {}
@@ -101,6 +102,33 @@ class Pool:
         self.free[row] += self.vector(pod.shape)
         self.company.remove(row, pod)
         self.booked.append(row)
+
+    def lend(self, pods: Iterable[tuple[int, PodFacts]], *, back: bool = False) -> None:
+        """Have pods on these rows take nothing there, as if they were gone, for a trial; or take it again.
+
+        Their ports and what they repel stay: what is found so is true, if not all that is true.
+        """
+        by_shape: dict[int, tuple[Shape, list[int]]] = {}
+        for row, pod in pods:
+            by_shape.setdefault(id(pod.shape), (pod.shape, []))[1].append(row)
+        for shape, rows in by_shape.values():
+            np.add.at(self.free, np.array(rows), -self.vector(shape) if back else self.vector(shape))
+            self.booked += rows
+
+    def rows_for(self, shapes: Iterable[Shape]) -> Mask:
+        """Rows that would take a pod of one of these shapes, were nothing there."""
+        found = np.zeros(len(self.nodes), dtype=np.bool_)
+        for shape in shapes:
+            found |= self.kind(shape).empty > 0
+        return found
+
+    def nearest_to_free(self, rows: Mask) -> list[int]:
+        """These rows, by how much of their extended resources is taken, then by how many pods, then by name."""
+        chosen = np.flatnonzero(rows)
+        taken = (self.total - self.free)[chosen]
+        extended = [i for i, column in enumerate(self.columns) if "/" in column]
+        keys = (self.rank[chosen], taken[:, 0], taken[:, extended].sum(axis=1))
+        return [int(row) for row in chosen[np.lexsort(keys)]]
 
     def offered(self) -> Resources:
         """What all nodes offer, of the resources that the pool knows. Nano units."""
