@@ -80,6 +80,11 @@ def _nodes(case: Case) -> Iterator[str]:
         yield f"nodes for {count(never, 'more pod')}: those there are would be too few even if empty and up"
 
 
+def _behind(_: Case) -> Iterator[str]:
+    yield "a deadline (activeDeadlineSeconds) by which its pods are gone before the group ahead is to start"
+    yield "or wait until that one has started"
+
+
 def _never(case: Case) -> Iterator[str]:
     kind, _, rest = case.row.limiter.partition("/")
     match kind:
@@ -169,6 +174,7 @@ _ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
     Reason.NAMESPACE_QUOTA_SHORT: _quota,
     Reason.QUEUE_CAPABILITY_SHORT: _capability,
     Reason.NODES_SHORT: _nodes,
+    Reason.BEHIND_RESERVATION: _behind,
     Reason.NEVER_FITS: _never,
     Reason.REQUESTS_MISSING: _never,
     Reason.CREATE_REFUSED: _create_refused,

@@ -33,6 +33,10 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     bind_timeout_seconds: float = 120.0
     lift_concurrency: int = CONCURRENCY
     max_waiting_groups_per_namespace: int = 1000
+    reservations: bool = True
+    drain_after_seconds: float = 0.0
+    ageing_points_per_hour: int = 0
+    usage_half_life_seconds: float = 0.0
     owner_kinds: tuple[OwnerKind, ...] = ()  # whose pods start together, beside those of the table
     quota_patience_seconds: float = 360.0  # that a quota's status may differ from its pods: a resync, and a minute
 
@@ -43,6 +47,10 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             pin=self.pin,
             bind_timeout_seconds=self.bind_timeout_seconds,
             max_waiting_groups_per_namespace=self.max_waiting_groups_per_namespace,
+            reservations=self.reservations,
+            drain_after_seconds=self.drain_after_seconds,
+            ageing_points_per_hour=self.ageing_points_per_hour,
+            usage_half_life_seconds=self.usage_half_life_seconds,
         )
 
 
@@ -73,6 +81,9 @@ def _checked(settings: Settings, where: str) -> Settings:
         ("bindTimeoutSeconds", settings.bind_timeout_seconds, 1),
         ("quotaPatienceSeconds", settings.quota_patience_seconds, 1),
         ("maxWaitingGroupsPerNamespace", settings.max_waiting_groups_per_namespace, 1),
+        ("drainAfterSeconds", settings.drain_after_seconds, 0),
+        ("ageingPointsPerHour", settings.ageing_points_per_hour, 0),
+        ("usageHalfLifeSeconds", settings.usage_half_life_seconds, 0),
     ):
         if value < least:
             raise ConfigError(f"{where}: {name} is {value}: it must be {least} or more")

@@ -22,6 +22,7 @@ from policy.gatekeeper.lift import Leader, Lift, Lifter
 from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.snapshot import Stores, take
 from policy.gatekeeper.threads import repeat
+from policy.gatekeeper.usage import Usage
 from policy.gatekeeper.witness import Witness
 from policy.rules import explain
 from policy.rules.conclusions import Decision, Group, Outcome
@@ -72,6 +73,7 @@ class Loop:
         self._clock, self._config = clock, config
         self._announcer, self._podgroups, self._observe = announcer, podgroups, observe
         self._witness = witness
+        self._usage = Usage(config.usage_half_life_seconds)
         self._due = math.inf  # monotonic seconds: when a decision wants another look
         self._refusals: dict[str, Refusal] = {}
         self._led_since: float | None = None
@@ -124,9 +126,11 @@ class Loop:
     def step(self) -> Outcome:
         """One pass."""
         started = self._clock.monotonic()
-        self.snapshot = take(self._stores, self._flights, self.levers.stuck() if self.levers else ())
+        stuck = self.levers.stuck() if self.levers else ()
+        self.snapshot = take(self._stores, self._flights, stuck, self._usage.all())
         now = self._clock.now().timestamp()
         outcome = decide(self.snapshot, self._config, now)
+        self._usage.take(outcome.allocated, started)
         self._due = started + max(0.0, outcome.again - now) if outcome.again else math.inf
         held_back = tuple(self._held_back(outcome, d) for d in outcome.decisions)
         outcome = msgspec.structs.replace(outcome, decisions=held_back)

@@ -17,7 +17,7 @@ from policy.rules import facts, objects, owner_facts
 from policy.rules.membership import families
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.families import Kinds
-from policy.rules.model import OwnerFacts, PodGroupFacts, RefusalFacts, Snapshot
+from policy.rules.model import OwnerFacts, PodGroupFacts, RefusalFacts, Resources, Snapshot
 
 PODGROUP_SOURCES: tuple[Source[Any], ...] = (
     Source(names.VOLCANO_API, names.VOLCANO_VERSION, "podgroups", objects.PodGroup),
@@ -135,8 +135,13 @@ def _last(refusals: Iterable[RefusalFacts]) -> dict[str, RefusalFacts]:
     return found
 
 
-def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snapshot:
-    """What a pass decides upon; `stuck` are owners whose lever was refused. Raises nothing; ask `not_ready` first."""
+def take(
+    stores: Stores, flights: Flights, stuck: tuple[str, ...] = (), usage: dict[str, Resources] | None = None
+) -> Snapshot:
+    """What a pass decides upon; `stuck` are owners whose lever was refused, `usage` what queues used over time.
+
+    Raises nothing; ask `not_ready` first.
+    """
     classes = stores.by_name["priorityclasses"].items()
     return Snapshot(
         pods=flights.overlay(stores.pods.items()),
@@ -155,5 +160,6 @@ def take(stores: Stores, flights: Flights, stuck: tuple[str, ...] = ()) -> Snaps
         unreadable=stores.unreadable(),
         stuck=stuck,
         kinds=stores.added,
+        usage=usage or {},
         unsized=stores.strangers.unsized() if stores.strangers else {},
     )

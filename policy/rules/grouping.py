@@ -162,18 +162,22 @@ def _build(index: _Index, identity: Identity, pods: list[PodFacts]) -> Group:
     due = group_size.due(basis.owners, live, minimum, index.sizes.of)
     if basis.podgroup is not None and basis.podgroup.min_task_member:
         due = group_size.by_task(due, live, basis.podgroup.min_task_member)
+    queue = next(filter(None, _queue_candidates(index, identity, basis, live)), names.DEFAULT_QUEUE)
+    singly = queue in index.snapshot.queues and index.snapshot.queues[queue].policy == names.Policy.BINPACK
+    if singly:
+        due = due._replace(minimum=1, absent=(), later=())
     leaving = [p for p in others if not p.over]
     return Group(
         identity,
         basis.uid,
         due.minimum,
         basis.possible,
-        basis.source,
+        f"annotation {names.ANNOTATION_POLICY} of queue {queue}" if singly else basis.source,
         due.order,
         leaving=len(leaving),
         going=tuple(sorted((p for p in leaving if not p.gated), key=order.member_key)),
         succeeded=group_size.succeeded_since_lift(others, live) if others else 0,
-        queue=next(filter(None, _queue_candidates(index, identity, basis, live)), names.DEFAULT_QUEUE),
+        queue=queue,
         priority=_priority(index, basis, live, due.absent),
         created=_created(basis, live),
         absent=due.absent,

@@ -185,3 +185,15 @@ def test_waiting_raises_a_group_in_the_order(points, first):
     )
     outcome = decide(world, Config(ageing_points_per_hour=points), NOW)
     assert [d.group.rpartition("/")[2] for d in outcome.decisions if d.action == "lift"] == [first]
+
+
+# --- a queue that takes members singly -----------------------------------------------------------------------
+
+
+def test_a_queue_of_policy_binpack_takes_members_singly():
+    queues = {"q": QueueFacts("q", policy="binpack")}
+    world = snapshot(nodes=nodes(1, gpu=2), jobs=[job("j", 4, queue="q")], pods=pods(3, job="j", queue="q"))
+    (decision,) = decide(msg(world, {"queues": queues}), Config(), NOW).decisions
+    assert (decision.action, len(decision.places), decision.need) == ("lift", 2, 1)
+    (decision,) = decide(msg(world, {"queues": {"q": QueueFacts("q")}}), Config(), NOW).decisions
+    assert decision.action == "hold"
