@@ -1,11 +1,14 @@
-"""`ganggate queues`: the tree of queues. Parses and prints; the tree is policy.cli.queue_tree's."""
+"""`ganggate queues`: the tree of queues. Parses and prints; the tree is policy.cli.queue_tree's.
+
+With `apply` it writes them: policy.cli.queue_apply.
+"""
 
 from typing import Any, Final
 
 import click
 
 from policy import names
-from policy.cli import books, cluster, queue_tree, rows, show
+from policy.cli import books, cluster, queue_apply, queue_tree, rows, show
 from policy.cli.options import Flags, output, where
 from policy.cli.queue_tree import Queue
 from policy.cli.wording import table
@@ -15,7 +18,7 @@ HEADER: Final = ("QUEUE", "STATE", "WAITING", "RUNNING", "RESOURCE", "CAPABILITY
 _UNLIMITED: Final = "unlimited"
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @where
 @output("table", "wide", "json", "yaml", "name")
 @click.pass_context
@@ -25,6 +28,8 @@ def queues(ctx: click.Context, /, output: str, **options: Any) -> None:
     Allocated is everything bound, lifted or pinned, whether ganggate lifted it or not, at the queue and its ancestors.
     WAITING and RUNNING count the groups of the queue itself. `-o wide` adds what is wrong with a queue.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     here = cluster.of(ctx, Flags.taken(options | {"all_namespaces": True, "namespace": None}))
     snapshot, now = here.snapshot(), here.now()
     outcome = decide(snapshot, here.settings.deciding(), now)
@@ -36,6 +41,9 @@ def queues(ctx: click.Context, /, output: str, **options: Any) -> None:
             click.echo(f"queue.{names.VOLCANO_API}/{each.name}")
     else:
         click.echo(_table(tree, wide=output == "wide"))
+
+
+queues.add_command(queue_apply.apply)
 
 
 def _table(tree: list[Queue], *, wide: bool) -> str:

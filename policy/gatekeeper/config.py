@@ -29,6 +29,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     placement: bool = True
     pin: bool = True
     own_pod_groups: bool = True
+    queue_status: bool = True
     certificates: Mode = Mode.ISSUED  # or mounted: somebody else makes the Secret, such as cert-manager
     bind_timeout_seconds: float = 120.0
     lift_concurrency: int = CONCURRENCY

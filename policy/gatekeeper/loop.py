@@ -20,6 +20,7 @@ from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.levers import Levers
 from policy.gatekeeper.lift import Leader, Lift, Lifter
 from policy.gatekeeper.podgroups import PodGroups
+from policy.gatekeeper.queue_status import QueueStatuses
 from policy.gatekeeper.snapshot import Stores, take
 from policy.gatekeeper.threads import repeat
 from policy.gatekeeper.usage import Usage
@@ -30,6 +31,7 @@ from policy.rules.decide import decide
 from policy.rules.lifecycle import State
 from policy.rules.lift_plan import plan
 from policy.rules.model import Config, Lifted, Snapshot
+from policy.rules.queue_report import statuses
 from policy.rules.verdict import finished
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
@@ -80,6 +82,7 @@ class Loop:
         self._passed = clock.monotonic()
         self.lifter: Lifter | None = None
         self.levers: Levers | None = None
+        self.queues: QueueStatuses | None = None
         self.last: Outcome = _EMPTY
         self.snapshot = Snapshot()
 
@@ -151,6 +154,8 @@ class Loop:
         for decision in outcome.decisions:
             self._podgroups.report(outcome.groups[decision.group], decision)
         self._podgroups.keep(outcome.groups)
+        if self.queues is not None:
+            self.queues.report(statuses(outcome, self.snapshot.queues))
         for key in self._refusals.keys() - outcome.groups.keys():
             del self._refusals[key]
         transitions = self._announcer.tell(outcome, self._clock.monotonic())

@@ -36,6 +36,7 @@ from policy.gatekeeper.loop import Loop
 from policy.gatekeeper.measure import Measures
 from policy.gatekeeper.metrics import Metrics, new_registry
 from policy.gatekeeper.podgroups import PodGroups
+from policy.gatekeeper.queue_status import QueueStatuses
 from policy.gatekeeper.snapshot import Stores
 from policy.gatekeeper.strangers import Strangers
 from policy.gatekeeper.watch import Reflector
@@ -78,7 +79,8 @@ class Gatekeeper:
         self.podgroups = PodGroups(client, self.clock, make=settings.own_pod_groups)
         self.loop = self._loop()
         self.lifter, self.levers = self._lifter(client), self._levers(client)
-        self.loop.lifter, self.loop.levers = self.lifter, self.levers
+        self.queues = QueueStatuses(client, self.clock, writes=settings.queue_status)
+        self.loop.lifter, self.loop.levers, self.loop.queues = self.lifter, self.levers, self.queues
 
     def _loop(self) -> Loop:
         return Loop(
@@ -151,6 +153,7 @@ class Gatekeeper:
             self._thread("leader", self.leadership.run, ended),
             self._thread("events", self.recorder.run, ended),
             self._thread("podgroups", self.podgroups.run, ended),
+            self._thread("queues", self.queues.run, ended),
             self._thread("levers", self.levers.run, stop),
             self._thread("strangers", self.strangers.run, ended),
             self._thread("figures", self.watch_figures, ended),

@@ -48,6 +48,7 @@ RIGHTS = {
         (names.COSCHEDULING_API, "podgroups/status"): ("patch",),
         (names.COSCHEDULING_OLD_API, "podgroups/status"): ("patch",),
         (names.VOLCANO_API, "queues"): READ,
+        (names.VOLCANO_API, "queues/status"): ("patch",),
         ("", "events"): READ,
         ("events.k8s.io", "events"): ("create", "patch"),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", names.MUTATING_CONFIG): (*READ, "patch"),
