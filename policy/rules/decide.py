@@ -43,8 +43,8 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     waiting = [g for g in groups.values() if g.key not in known]
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
-    order_seen = tuple(verdict.positioned(decisions, groups))
-    return Outcome(order_seen, groups, again=desk.again, allocated=desk.ledger.allocated)
+    answers = tuple(verdict.positioned(decisions, groups))
+    return Outcome(answers, groups, again=desk.again, allocated=desk.ledger.allocated)
 
 
 def _go_on(desk: Desk, group: Group) -> Decision:

@@ -410,6 +410,7 @@ def test_every_reason_of_a_decision_is_told_above():
     elsewhere = {
         Reason.LIFT_REFUSED,
         Reason.OWNER_UNREADABLE,  # test_rules_roots
+        Reason.BEHIND_RESERVATION,  # test_rules_reservation
         *(Reason.CREATE_REFUSED, Reason.GIVEN_BACK, Reason.RESUMED, Reason.QUOTA_DEADLOCK),  # test_rules_suspension
         *(Reason.QUOTA_DISAGREES, Reason.QUOTA_NEVER_BINDS),  # of quotas, not of groups
     }
