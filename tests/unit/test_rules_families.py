@@ -336,6 +336,11 @@ def test_nodes_that_executors_may_go_to():
     assert dict(executor.node_selector) == {"gpu": "yes"}
 
 
+@pytest.mark.parametrize(("suspend", "held"), [(True, True), (False, False), (None, False)])
+def test_a_spark_application_that_is_suspended_makes_nothing_now(suspend, held):
+    assert spark(suspend=suspend).held is held
+
+
 def test_executors_that_are_allocated_as_needed():
     found = spark(dynamicAllocation={"enabled": True, "minExecutors": 2, "initialExecutors": 5})
     assert parts(found)["executor"] == (5, 2, 1, 0)

@@ -75,6 +75,7 @@ class BatchSchedulerOptions(Wire, frozen=True):
 
 class SparkApplicationSpec(Wire, frozen=True):
     type: str = ""
+    suspend: bool | None = None
     spark_conf: dict[str, str] | None = None
     memory_overhead_factor: str | None = None
     node_selector: dict[str, str] | None = None
@@ -224,6 +225,10 @@ def over(app: SparkApplication) -> bool:
     return app.status.application_state.state in _FINISHED
 
 
+def held(app: SparkApplication) -> bool:
+    return bool(app.spec.suspend)
+
+
 FAMILY = Family(
     group="sparkoperator.k8s.io",
     version="v1beta2",
@@ -234,6 +239,7 @@ FAMILY = Family(
     source="the driver, and spec.executor.instances",
     stages="the driver, then the executors that it makes",
     over=over,
+    held=held,
     role=role,
     queue=queue,
 )
