@@ -128,7 +128,7 @@ def test_its_user_suspends_and_resumes_it(cluster: Cluster, admin: Caller, gang_
 def test_a_driver_that_is_lost_needs_room_for_all_again(cluster: Cluster, admin: Caller) -> None:
     """Whoever came meanwhile has its executors' room: the next driver waits until that is free."""
     lasting = application()
-    lasting["spec"]["restartPolicy"] = {"type": "Always"}
+    lasting["spec"]["restartPolicy"] = {"type": "OnFailure", "onFailureRetries": 3, "onFailureRetryInterval": 1}
     with narrow(cluster, admin, 3) as space:
         apply(cluster, space, [lasting])
         wait_until(lambda: bound(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="the driver on a node")
