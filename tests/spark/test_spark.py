@@ -14,9 +14,10 @@ from tests.cluster.breaking import gated
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import holds_for, wait_until
 from tests.operators.conftest import GPU, Pod, apply, bound, held, live, narrow, pods
+from tests.spark import webhook
 from tests.spark.conftest import driver, environment, of_role, running, settings, spark_submit
 
-SUBMIT_SECONDS = 90  # a JVM starts for each
+SUBMIT_SECONDS = 180  # a JVM starts for each, beside whatever else the machine does
 APPLICATION = Path(__file__).with_name("application.yaml")
 API = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications/simple"
 
@@ -39,11 +40,28 @@ def started(pod: Pod) -> bool:
 def test_a_driver_is_held_without_room_for_its_executors_and_they_join_it(
     cluster: Cluster, admin: Caller, tmp_path: Path
 ) -> None:
+    starts_in_stages(cluster, admin, tmp_path, application())
+
+
+def test_so_is_one_whose_gpus_stand_in_fields_that_a_webhook_writes_into_pods(
+    cluster: Cluster, admin: Caller, tmp_path: Path
+) -> None:
+    """Both webhooks see each pod, ours before it asks for any GPU."""
+    app = application()
+    for role in ("driver", "executor"):
+        del app["spec"][role]["template"]
+        app["spec"][role]["gpu"] = {"name": GPU, "quantity": 1}
+    with webhook.registered(cluster, tmp_path):
+        starts_in_stages(cluster, admin, tmp_path, app)
+
+
+def starts_in_stages(cluster: Cluster, admin: Caller, folder: Path, app: dict[str, Any]) -> None:
     with narrow(cluster, admin, 3) as space:
         breaking.must(admin.create(breaking.jobs(space), breaking.job("before", space, 1)))
         wait_until(lambda: bound(cluster, space) == 1, what="what takes the room of one executor")
-        apply(cluster, space, [application()])
+        apply(cluster, space, [app])
         wait_until(lambda: held(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="the driver behind the gate")
+        assert gpus(driver(cluster, space)) == 1
         holds_for(lambda: held(cluster, space) == 1, 3, "started without room for its executors")
         freed = time.monotonic()
         breaking.must(admin("DELETE", breaking.jobs(space, "before") + "?propagationPolicy=Background"))
@@ -54,14 +72,19 @@ def test_a_driver_is_held_without_room_for_its_executors_and_they_join_it(
         breaking.must(admin.create(breaking.jobs(space), breaking.job("after", space, 1)))
         wait_until(lambda: held(cluster, space) == 1, what="another's pod behind the gate")
         holds_for(lambda: held(cluster, space) == 1, 3, "another took the room of the executors")
-        with running(cluster, space, environment(cluster, space, tmp_path), tmp_path):
+        with running(cluster, space, environment(cluster, space, folder), folder):
             wait_until(
                 lambda: [started(pod) for pod in executors(cluster, space)] == [True] * 2,
                 timeout=SUBMIT_SECONDS,
                 what="two executors on nodes",
             )
             assert held(cluster, space) == 1
+            assert [gpus(pod) for pod in executors(cluster, space)] == [1, 1]
             assert {group(pod) for pod in executors(cluster, space)} == {group(driver(cluster, space))}
+
+
+def gpus(pod: Pod) -> int:
+    return sum(int(each["resources"].get("limits", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
 
 
 def group(pod: Pod) -> str | None:
