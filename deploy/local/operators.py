@@ -154,8 +154,8 @@ def _training_flags(place: Place) -> tuple[str, ...]:
     )
 
 
-# Its webhook is a program of its own, which makes certificates for the name of a Service: it does not run here, and what
-# only it fills in has no effect (`gpu` and tolerations of a SparkApplication; defaults of its restartPolicy).
+# Its webhook is a program of its own, which makes certificates for the name of a Service: it does not run here, and
+# what only it fills in has no effect (`gpu` and tolerations of a SparkApplication; defaults of its restartPolicy).
 def _spark_flags(place: Place) -> tuple[str, ...]:
     return (
         "controller",
