@@ -19,7 +19,10 @@ from tests.spark.conftest import driver, environment, of_role, running, settings
 
 SUBMIT_SECONDS = 180  # a JVM starts for each, beside whatever else the machine does
 APPLICATION = Path(__file__).with_name("application.yaml")
-API = "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{}/sparkapplications/simple"
+
+
+def application_path(space: str, name: str = "simple") -> str:
+    return f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{space}/sparkapplications/{name}"
 
 
 def application() -> dict[str, Any]:
@@ -111,7 +114,7 @@ def test_a_lost_executor_is_replaced_and_nothing_outlives_the_application(
             what="two executors again",
         )
         assert {group(pod) for pod in executors(cluster, space)} == {group(driver(cluster, space))}
-    breaking.must(admin("DELETE", API.format(space)))
+    breaking.must(admin("DELETE", application_path(space)))
     wait_until(lambda: not pods(cluster, space), timeout=60, what="no pod any more")
     wait_until(lambda: not breaking.listed(admin, breaking.podgroups(space)), what="no PodGroup any more")
 
@@ -133,18 +136,38 @@ def test_two_applications_with_room_for_one_run_in_turn(cluster: Cluster, admin:
         holds_for(lambda: (bound(cluster, space), held(cluster, space)) == (1, 1), 3, "both started")
         (first,) = (pod for pod in of_role(pods(cluster, space), "driver") if not gated(pod))
         name = first["metadata"]["labels"]["sparkoperator.k8s.io/app-name"]
-        breaking.must(admin("DELETE", API.format(space).removesuffix("simple") + name))
+        breaking.must(admin("DELETE", application_path(space, name)))
         wait_until(lambda: (bound(cluster, space), held(cluster, space)) == (1, 0), timeout=60, what="the other one")
         assert first["metadata"]["uid"] not in uids(cluster, space)
+
+
+def test_the_second_application_in_a_quota_for_one_is_held_and_left_alone(
+    cluster: Cluster, admin: Caller, gang_namespace: str
+) -> None:
+    """Whoever writes to an application while it is submitted makes the operator fail it: nobody is suspended or woken."""
+    space, second = gang_namespace, application()
+    second["metadata"]["name"] = "second"
+    path = f"/api/v1/namespaces/{space}/resourcequotas"
+    breaking.must(admin.create(path, breaking.quota("gpus", **{f"requests.{GPU}": 3})))
+    wait_until(lambda: breaking.listed(admin, path)[0].get("status", {}).get("hard"), what="the quota")
+    apply(cluster, space, [application()])
+    wait_until(lambda: bound(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="the first driver on a node")
+    apply(cluster, space, [second])
+    wait_until(lambda: held(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="the second driver behind the gate")
+    holds_for(lambda: held(cluster, space) == 1, 5, "started without quota for its executors")
+    found = breaking.must(admin("GET", application_path(space, "second")))
+    assert not [key for key in found["metadata"].get("annotations", {}) if key.startswith(names.DOMAIN)]
+    breaking.must(admin("DELETE", application_path(space)))
+    wait_until(lambda: (bound(cluster, space), len(pods(cluster, space))) == (1, 1), timeout=60, what="the second one")
 
 
 def test_its_user_suspends_and_resumes_it(cluster: Cluster, admin: Caller, gang_namespace: str) -> None:
     space = gang_namespace
     apply(cluster, space, [application()])
     wait_until(lambda: bound(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="the driver on a node")
-    breaking.must(admin.patch(API.format(space), {"spec": {"suspend": True}}, MERGE))
+    breaking.must(admin.patch(application_path(space), {"spec": {"suspend": True}}, MERGE))
     wait_until(lambda: not pods(cluster, space), timeout=60, what="suspended")
-    breaking.must(admin.patch(API.format(space), {"spec": {"suspend": False}}, MERGE))
+    breaking.must(admin.patch(application_path(space), {"spec": {"suspend": False}}, MERGE))
     wait_until(lambda: bound(cluster, space) == 1, timeout=SUBMIT_SECONDS, what="resumed")
 
 

@@ -229,6 +229,9 @@ def held(app: SparkApplication) -> bool:
     return bool(app.spec.suspend)
 
 
+# No lever, although there is `spec.suspend`: the operator (v2.5.0) submits while it reconciles, for seconds; any write
+# of the object meanwhile, a touch that wakes an owner too, is a conflict after which it submits once more, finds the
+# driver there already, and fails the application.
 FAMILY = Family(
     group="sparkoperator.k8s.io",
     version="v1beta2",
