@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint unit test-cluster test-operators long bench programs operators lock clean
+.PHONY: help setup demo test lint unit test-cluster test-operators test-spark long bench programs operators lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -43,6 +43,10 @@ operators: programs ## build real operators (JobSet, LWS, KubeRay, MPI, Trainer,
 
 test-operators: operators ## real operators on a real control plane; one run at a time, for a port of MPI is fixed
 	$(PYTEST) tests/operators
+
+test-spark: programs ## Spark's operator and Spark on a real control plane: a JVM, 434 MB to download the first time
+	$(BIN)/ganggate local operators build spark
+	$(PYTEST) tests/spark
 
 test: lint unit test-cluster ## every check, at sample size
 

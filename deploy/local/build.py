@@ -8,8 +8,7 @@ import hashlib
 import json
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +18,10 @@ from deploy.local.errors import LocalError, UsageError
 from deploy.local.locking import locked
 from deploy.local.modules import Module
 from deploy.local.paths import private
-from deploy.local.process import tail
+from deploy.local.process import attend, tail
 from deploy.local.toolchain import Go, Say
 
 REPORT_SECONDS: Final = 15.0
-POLL_SECONDS: Final = 0.1
 TAIL_LINES: Final = 30
 COLD: Final = "a cold build of all programs takes 6-9 minutes on two cores, once per user and version"
 COLD_OPERATORS: Final = "a cold build takes one to three minutes each on two cores, once per user and version"
@@ -177,29 +175,13 @@ def _compile(target: Target, go: Go, folder: Path, say: Say) -> None:
     try:
         with locked(folder / ".lock"), target.log.open("wb") as log:  # go build rewrites go.mod and go.sum
             child = subprocess.Popen(command, cwd=folder, env=environment(), stdout=log, stderr=log)
-            code = _wait(child, lambda seconds: say(_progress(target, seconds)))
+            code = attend(child, lambda seconds: say(_progress(target, seconds)), REPORT_SECONDS)
         if code != 0:
             end = tail(target.log, TAIL_LINES)
             raise LocalError(f"{target.name}: go build failed; end of {target.log}:\n{end}")
         draft.replace(target.binary)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _wait(child: "subprocess.Popen[bytes]", report: Callable[[float], None]) -> int:
-    """Wait for a build, reporting now and then; an interruption ends the build too."""
-    started = said = time.monotonic()
-    try:
-        while child.poll() is None:
-            time.sleep(POLL_SECONDS)
-            if (now := time.monotonic()) - said >= REPORT_SECONDS:
-                said = now
-                report(now - started)
-    finally:
-        if child.poll() is None:
-            child.terminate()
-            child.wait()
-    return child.returncode
 
 
 def _numbered(say: Say, prefix: str) -> Say:

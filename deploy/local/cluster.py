@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deploy.local import addon, bringup, build, modules, nodes, operator_setup, plane, ports, procfs, teardown
+from deploy.local import addon, bringup, build, modules, nodes, operator_setup, plane, ports, procfs, teardown, tools
 from deploy.local.addon import Addon
 from deploy.local.bringup import Bringup
 from deploy.local.errors import LocalError
@@ -168,12 +168,13 @@ class Cluster:
         """
         wanted = chosen(names)
         built = build.ensure_operators(self.home.cache, [each.name for each in wanted], self.say)
+        found = tools.ensure(self.home.cache, {tool for each in wanted for tool in each.tools}, self.say)
         with locked(self.home.lock(self.name), waiting=lambda: self.say(f"waiting for the lock of {self.name}")):
             ended = [each for each in wanted if each.name not in self.roster.pids()]
             for each in ended:
                 added = operator_setup.reserve(each, self.home.ports, self.layout.root, self.ports)
                 self.roster.update(ports={**self.ports, **added})
-            Setup(self.roster, self._authority(), self.kubectl, built, self.say).run(ended)
+            Setup(self.roster, self._authority(), self.kubectl, built, found, self.say).run(ended)
 
     # --- nodes -----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Issues with `certs.authority`; writes files that only their owner can read. Talk
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -69,9 +69,11 @@ class Authority:
 
     def kubeconfig(self, identity: str, user: User, port: int) -> Path:
         """Issue a client certificate for `user` and write the kubeconfig that uses it."""
-        path = self.layout.kubeconfig(identity)
-        write_private(path, render(f"https://{LOOPBACK}:{port}", self._ca().certificate, user, self._issue(user)))
-        return path
+        return self._kubeconfig(identity, user, port, _credentials(self._issue(user)))
+
+    def token_kubeconfig(self, identity: str, user: User, port: int, token: str) -> Path:
+        """Write the kubeconfig of a user who is known by a token."""
+        return self._kubeconfig(identity, user, port, {"token": token})
 
     def serving(self, folder: Path, user: User) -> None:
         """Issue a serving certificate and write it as a mounted Secret shows it: tls.crt and tls.key."""
@@ -88,6 +90,11 @@ class Authority:
 
     def key(self, name: str) -> Path:
         return self.layout.pki / f"{name}.key"
+
+    def _kubeconfig(self, identity: str, user: User, port: int, credentials: Mapping[str, str]) -> Path:
+        path = self.layout.kubeconfig(identity)
+        write_private(path, render(f"https://{LOOPBACK}:{port}", self._ca().certificate, user, credentials))
+        return path
 
     def _ca(self) -> Pair:
         return Pair(self.certificate("ca").read_bytes(), self.key("ca").read_bytes())
@@ -108,7 +115,7 @@ class Authority:
         write_private(self.key(name), pair.key)
 
 
-def render(server: str, ca: bytes, user: User, pair: Pair) -> bytes:
+def render(server: str, ca: bytes, user: User, credentials: Mapping[str, str]) -> bytes:
     """A kubeconfig as JSON, which every reader of kubeconfigs takes for the YAML it is."""
     context = "ganggate-local"
     return json.dumps(
@@ -118,7 +125,7 @@ def render(server: str, ca: bytes, user: User, pair: Pair) -> bytes:
             "current-context": context,
             "clusters": [{"name": context, "cluster": {"server": server, "certificate-authority-data": _text(ca)}}],
             "contexts": [{"name": context, "context": {"cluster": context, "user": user.name}}],
-            "users": [{"name": user.name, "user": _credentials(pair)}],
+            "users": [{"name": user.name, "user": dict(credentials)}],
         },
         indent=1,
     ).encode()

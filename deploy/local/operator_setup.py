@@ -6,6 +6,7 @@ programs through the roster; what an operator needs it is told by `operators`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ import yaml
 from deploy.local import manifests, plane, ports
 from deploy.local.build import Built
 from deploy.local.errors import LocalError
-from deploy.local.kubeconfig import Authority, User
+from deploy.local.kubeconfig import LIFETIME, Authority, User, service_account
 from deploy.local.kubectl import Kubectl
 from deploy.local.manifests import Manifest
 from deploy.local.operators import Operator, Place
@@ -23,16 +24,19 @@ from deploy.local.roster import Roster
 from deploy.local.toolchain import Say
 
 RBAC: Final = "rbac.authorization.k8s.io"
+ACCOUNTS: Final = "kube-system"  # where the ServiceAccounts of operators that are known by a token lie
+LIFETIME_HOURS: Final = LIFETIME // timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One `operators up`. `built` holds programs and sources by name; ports are reserved already."""
+    """One `operators up`. `built` holds programs and sources by name, `tools` folders; ports are reserved already."""
 
     roster: Roster
     authority: Authority
     kubectl: Kubectl
     built: Mapping[str, Built]
+    tools: Mapping[str, Path]
     say: Say
 
     def run(self, wanted: Sequence[Operator]) -> None:
@@ -56,7 +60,7 @@ class Setup:
     def _objects(self, wanted: Iterable[Operator]) -> list[Manifest]:
         """Webhooks too are there before their operator: whoever sees it ready is served by them."""
         return [
-            manifest for each in wanted for manifest in (binding(user(each)), *each.objects, *self._registrations(each))
+            manifest for each in wanted for manifest in (*identity(each), *each.objects, *self._registrations(each))
         ]
 
     def _registrations(self, operator: Operator) -> list[Manifest]:
@@ -69,7 +73,7 @@ class Setup:
     def _start(self, operator: Operator) -> None:
         place = self._place(operator)
         who = user(operator)
-        kubeconfig = self.authority.kubeconfig(operator.name, who, self.roster.state.ports[plane.API_SERVER])
+        kubeconfig = self._kubeconfig(operator, who)
         if operator.serves:
             self.authority.serving(private(place.certificates), who)
         if operator.looked_for is not None:
@@ -77,11 +81,20 @@ class Setup:
         if settings := operator.settings(place):
             place.settings.write_text(yaml.safe_dump(settings))
         argv = (str(self.built[operator.name].binary), *operator.flags(place))
-        environment = {"KUBECONFIG": str(kubeconfig), "TMPDIR": str(place.folder)}
+        environment = {"KUBECONFIG": str(kubeconfig), "TMPDIR": str(place.folder), **operator.environment(place)}
         self.roster.enlist(operator.name, argv, environment).start(wait=False)
 
+    def _kubeconfig(self, operator: Operator, who: User) -> Path:
+        port = self.roster.state.ports[plane.API_SERVER]
+        if not operator.token:
+            return self.authority.kubeconfig(operator.name, who, port)
+        token = self.kubectl("create", "token", account(operator), "-n", ACCOUNTS, f"--duration={LIFETIME_HOURS}h")
+        return self.authority.token_kubeconfig(operator.name, who, port, token.strip())
+
     def _place(self, operator: Operator) -> Place:
-        return Place(self.roster.layout.operator(operator.name), *(self.roster.state.ports[n] for n in operator.ports))
+        found = self.roster.state.ports
+        folder, listens = self.roster.layout.operator(operator.name), [found[name] for name in operator.ports]
+        return Place(folder, *listens, api_server=found[plane.API_SERVER], tools=self.tools)
 
 
 def reserve(operator: Operator, folder: Path, owner: Path, taken: Mapping[str, int]) -> dict[str, int]:
@@ -123,8 +136,19 @@ def registrations(rendered: str, operator: Operator, port: int, bundle: str) -> 
     ]
 
 
+def account(operator: Operator) -> str:
+    return f"ganggate-local-operator-{operator.name}"
+
+
 def user(operator: Operator) -> User:
-    return User(f"ganggate-local-operator-{operator.name}")
+    return service_account(account(operator), ACCOUNTS) if operator.token else User(account(operator))
+
+
+def identity(operator: Operator) -> list[Manifest]:
+    """What the API server has to know before it lets the operator do anything; a token is issued to an object."""
+    metadata = {"name": account(operator), "namespace": ACCOUNTS}
+    known: list[Manifest] = [{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}]
+    return [*(known if operator.token else []), binding(user(operator))]
 
 
 def binding(who: User) -> Manifest:

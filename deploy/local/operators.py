@@ -4,7 +4,7 @@ Knows the operators' own names for things; of a cluster it is told ports and a f
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,15 +17,22 @@ from deploy.local.process import Probe
 CLIENT_LIMIT: Final = 1_000  # requests a second, where a limit can be set; some defaults are 5
 CERTIFICATES: Final = Path("k8s-webhook-server", "serving-certs")  # below the folder for temporary files
 WEBHOOK_SUFFIX: Final = "-webhook"
+JAVA: Final = "java"
+SPARK: Final = "spark"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operator runs: what its flags and its settings depend on. `webhook` is 0 where none is served."""
+    """Where an operator runs: what its flags, settings and environment depend on.
+
+    `webhook` is 0 where none is served; `tools` holds the folders of what it runs beside itself, by name.
+    """
 
     folder: Path
     health: int
     webhook: int = 0
+    api_server: int = field(default=0, kw_only=True)
+    tools: Mapping[str, Path] = field(default_factory=dict, hash=False, kw_only=True)
 
     @property
     def address(self) -> str:
@@ -49,7 +56,8 @@ class Operator:
     """One operator. Folders are those of its own module; `objects` must exist before it starts.
 
     `crds` is a pattern of files, of which those in `but` are left out; `hooks` is a kustomization of webhooks;
-    `looked_for` is a file that the program waits for at a place of its own.
+    `looked_for` is a file that the program waits for at a place of its own; `tools` are what it runs beside itself,
+    by name. One that cannot read our keys is known by a `token`.
     """
 
     name: str
@@ -64,6 +72,9 @@ class Operator:
     fixed_port: int | None = None
     needs: tuple[str, ...] = ()
     looked_for: Path | None = None
+    environment: Callable[[Place], Mapping[str, str]] = _nothing
+    tools: tuple[str, ...] = ()
+    token: bool = False
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -143,6 +154,32 @@ def _training_flags(place: Place) -> tuple[str, ...]:
     )
 
 
+# Its webhook is a program of its own, which makes certificates for the name of a Service: it does not run here, and
+# what only it fills in has no effect (`gpu` and tolerations of a SparkApplication; defaults of its restartPolicy).
+def _spark_flags(place: Place) -> tuple[str, ...]:
+    return (
+        "controller",
+        "start",
+        "--namespaces=",  # all of them
+        "--leader-election=false",
+        "--metrics-bind-address=0",
+        f"--health-probe-bind-address={place.address}",
+        f"--workqueue-ratelimiter-bucket-qps={CLIENT_LIMIT}",
+        f"--workqueue-ratelimiter-bucket-size={CLIENT_LIMIT}",
+    )
+
+
+def _spark_environment(place: Place) -> Mapping[str, str]:
+    """It starts `spark-submit`, which talks to the API server by itself."""
+    return {
+        "KUBERNETES_SERVICE_HOST": LOOPBACK,
+        "KUBERNETES_SERVICE_PORT": str(place.api_server),
+        "JAVA_HOME": str(place.tools[JAVA]),
+        "SPARK_HOME": str(place.tools[SPARK]),
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+
+
 # --- objects ---------------------------------------------------------------------------------------------------
 
 _TRAINING_OBJECTS: Final[tuple[Manifest, ...]] = (
@@ -204,8 +241,17 @@ _ALL: Final = (
         serves=True,
         looked_for=Path("/tmp", CERTIFICATES, "tls.crt"),  # noqa: S108 -- the path is written into the program
     ),
+    Operator(
+        name="spark",
+        flags=_spark_flags,
+        crds="config/crd/bases/*.yaml",
+        environment=_spark_environment,
+        tools=(JAVA, SPARK),
+        token=True,
+    ),
 )
 OPERATORS: Final[Mapping[str, Operator]] = {each.name: each for each in _ALL}
+LIGHT: Final = tuple(each.name for each in _ALL if not each.tools)  # those that need nothing but their program
 
 
 def chosen(names: Iterable[str]) -> list[Operator]:

@@ -175,6 +175,25 @@ def stop_all(processes: Sequence[Process]) -> None:
         process.kill()
 
 
+def attend(child: "subprocess.Popen[bytes]", report: Callable[[float], None], every: float) -> int:
+    """Wait for a child that ends by itself, for its status; `report` is told the seconds now and then.
+
+    An interruption ends the child too.
+    """
+    started = said = time.monotonic()
+    try:
+        while child.poll() is None:
+            time.sleep(POLL_SECONDS)
+            if (now := time.monotonic()) - said >= every:
+                said = now
+                report(now - started)
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
+    return child.returncode
+
+
 def tail(log: Path, lines: int) -> str:
     """Last lines of a log, at most 64 KiB of it; empty without the file."""
     with suppress(FileNotFoundError), log.open("rb") as file:

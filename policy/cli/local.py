@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from deploy.local import build, logs, modules, operators, teardown
+from deploy.local import build, logs, modules, operators, teardown, tools
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError
 from deploy.local.paths import home
@@ -187,8 +187,10 @@ def start_operators(name: str, operator: tuple[str, ...]) -> None:
 @click.argument("operator", nargs=-1)
 @reported()
 def build_operators(operator: tuple[str, ...]) -> None:
-    """Build operators into the cache, by default all that can be started, and start nothing."""
-    found = build.ensure_operators(home().cache, operator or operators.OPERATORS, progress())
+    """Build operators into the cache, by default all that need no large package beside them, and start nothing."""
+    wanted = operators.chosen(operator or operators.LIGHT)
+    found = build.ensure_operators(home().cache, [each.name for each in wanted], progress())
+    tools.ensure(home().cache, {tool for each in wanted for tool in each.tools}, progress())
     emit({name: str(built.binary) for name, built in found.items()})
 
 

@@ -1,22 +1,18 @@
 """Real operators' jobs as gangs: held whole, started whole, mended, suspended, scaled, and stage by stage to their end."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 
 from deploy.local.cluster import Cluster
-from policy import names
 from tests.cluster import breaking
-from tests.cluster.breaking import gated
 from tests.cluster.calls import MERGE, Caller
-from tests.cluster.conftest import holds_for, namespace_in, wait_until
-from tests.operators.conftest import MANIFESTS, Pod, pods
+from tests.cluster.conftest import holds_for, wait_until
+from tests.operators.conftest import GPU, MANIFESTS, Manifest, apply, bound, held, lifted, narrow, pods
 
-GPU = "nvidia.com/gpu"
 # Pods that are made at first, pods in all, and GPUs of all of them.
 SIZES = {
     "JobSet": (4, 4, 4),
@@ -38,7 +34,6 @@ LEVERS = {
 }
 LASTING = {f"pod-complete.stage.kwok.x-k8s.io/{key}": "900s" for key in ("delay", "jitter-delay")}
 BRIEF = {f"pod-complete.stage.kwok.x-k8s.io/{key}": "2s" for key in ("delay", "jitter-delay")}
-Manifest = dict[str, Any]
 
 
 def manifests(kind: str, running: dict[str, str] = LASTING) -> list[Manifest]:
@@ -55,44 +50,6 @@ def annotate(node: Any, marks: dict[str, str]) -> None:
         annotate(child, marks)
     if isinstance(node, dict) and "containers" in (node.get("spec") or {}):
         node.setdefault("metadata", {}).setdefault("annotations", {}).update(marks)
-
-
-def apply(cluster: Cluster, namespace: str, objects: list[Manifest]) -> None:
-    body = yaml.safe_dump_all(objects)
-    cluster.kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=body)
-
-
-def live(pod: Pod) -> bool:
-    return pod["status"]["phase"] in {"Pending", "Running"} and "deletionTimestamp" not in pod["metadata"]
-
-
-def bound(cluster: Cluster, namespace: str) -> int:
-    return sum(1 for p in pods(cluster, namespace) if p["spec"].get("nodeName") and live(p))
-
-
-def held(cluster: Cluster, namespace: str) -> int:
-    return sum(1 for p in pods(cluster, namespace) if gated(p) and live(p))
-
-
-def lifted(cluster: Cluster, namespace: str) -> int:
-    return sum(1 for p in pods(cluster, namespace) if not gated(p))
-
-
-@pytest.fixture
-def admin(cluster: Cluster) -> Caller:
-    return Caller(cluster.kubeconfig)
-
-
-@contextmanager
-def narrow(cluster: Cluster, admin: Caller, gpus: int) -> Iterator[str]:
-    """A gang namespace whose queue has so many GPUs."""
-    queue = f"narrow-{time.monotonic_ns()}"
-    breaking.must(admin.create(breaking.queues(), breaking.queue(queue, capability={GPU: gpus})))
-    try:
-        with namespace_in(cluster, "gang", **{names.ANNOTATION_QUEUES: queue}) as space:
-            yield space
-    finally:
-        admin("DELETE", breaking.queues(queue))
 
 
 # --- held whole, started whole -------------------------------------------------------------------------------

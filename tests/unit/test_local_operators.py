@@ -19,7 +19,8 @@ from deploy.local.kubeconfig import Authority, User
 from deploy.local.operators import OPERATORS, Operator, Place
 from deploy.local.paths import Layout
 
-PLACE = Place(Path("/folder"), 20_001, 20_002)
+TOOLS = {"java": Path("/java"), "spark": Path("/spark")}
+PLACE = Place(Path("/folder"), 20_001, 20_002, api_server=20_003, tools=TOOLS)
 HOOKS = """\
 apiVersion: v1
 kind: Service
@@ -48,9 +49,9 @@ def test_what_is_needed_comes_before_and_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["spark", "volcano", ""])
+@pytest.mark.parametrize("name", ["knative", "volcano", ""])
 def test_a_name_that_cannot_be_started_is_refused_with_those_that_can(name: str) -> None:
-    with pytest.raises(UsageError, match="jobset, lws, kuberay, mpi, trainer, training") as refusal:
+    with pytest.raises(UsageError, match="jobset, lws, kuberay, mpi, trainer, training, spark") as refusal:
         operators.chosen(["jobset", name])
     assert repr(name) in str(refusal.value)
 
@@ -101,6 +102,37 @@ def test_an_operator_s_user_may_do_everything() -> None:
     bound = operator_setup.binding(User("u"))
     assert bound["roleRef"]["name"] == "cluster-admin"
     assert [each["name"] for each in bound["subjects"]] == ["u"]
+
+
+def test_spark_is_told_where_its_tools_and_the_api_server_are() -> None:
+    told = OPERATORS["spark"].environment(PLACE)
+    assert (told["JAVA_HOME"], told["SPARK_HOME"]) == ("/java", "/spark")
+    assert (told["KUBERNETES_SERVICE_HOST"], told["KUBERNETES_SERVICE_PORT"]) == ("127.0.0.1", "20003")
+
+
+def test_those_that_need_a_large_package_are_not_among_the_light_ones() -> None:
+    assert set(OPERATORS) - set(operators.LIGHT) == {"spark"}
+
+
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
+def test_who_is_known_by_a_token_is_a_service_account(operator: Operator) -> None:
+    *accounts, bound = operator_setup.identity(operator)
+    (subject,) = bound["subjects"]
+    assert [each["kind"] for each in accounts] == (["ServiceAccount"] if operator.token else [])
+    assert subject["name"].startswith("system:serviceaccount:kube-system:") is operator.token
+    for account in accounts:
+        place = account["metadata"]
+        assert subject["name"] == f"system:serviceaccount:{place['namespace']}:{place['name']}"
+
+
+def test_the_kubeconfig_of_a_token_holds_no_key(tmp_path: Path) -> None:
+    authority = Authority(Layout(tmp_path), datetime.now(UTC))
+    authority.create()
+    path = authority.token_kubeconfig("spark", User("u"), 20_003, "secret")
+    config = json.loads(path.read_text())
+    assert config["users"] == [{"name": "u", "user": {"token": "secret"}}]
+    assert config["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:20003"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_ports_are_reserved_once(tmp_path: Path) -> None:

@@ -266,6 +266,81 @@ def test_cores_and_gpus_of_an_executor():
     assert (requests["cpu"], requests[GPU]) == (parse("500m"), parse("2"))
 
 
+@pytest.mark.parametrize(
+    ("spec", "memory"),
+    [
+        ({"sparkConf": {"spark.driver.memory": "10g"}}, (10240 + 1024) << 20),
+        ({"sparkConf": {"spark.driver.memory": "10g"}, "driver": {"memory": "2g"}}, (2048 + 384) << 20),
+        ({"sparkConf": {"spark.driver.memoryOverhead": "1g"}}, (1024 + 1024) << 20),
+        ({"memoryOverheadFactor": "0.5"}, (1024 + 512) << 20),
+        ({"sparkConf": {"spark.kubernetes.memoryOverheadFactor": "0.5"}}, (1024 + 512) << 20),
+        ({"memoryOverheadFactor": "0.5", "sparkConf": {"spark.driver.memoryOverheadFactor": "1"}}, 2048 << 20),
+        ({"memoryOverheadFactor": "half", "sparkConf": {"spark.driver.memoryOverheadFactor": "x"}}, 1408 << 20),
+    ],
+)
+def test_memory_that_stands_in_sparks_own_configuration(spec, memory):
+    found = spark(**{"driver": {}} | spec)
+    assert found.parts[0].shape.requests["memory"] == parse(str(memory))
+
+
+@pytest.mark.parametrize(
+    ("executor", "conf", "cpu"),
+    [
+        ({}, {"spark.executor.cores": "3"}, "3"),
+        ({"cores": 2}, {"spark.executor.cores": "3"}, "2"),
+        ({"cores": 2}, {"spark.kubernetes.executor.request.cores": "500m"}, "500m"),
+        ({"coreRequest": "1500m"}, {"spark.kubernetes.executor.request.cores": "500m"}, "1500m"),
+        ({}, {"spark.executor.cores": "many", "spark.driver.cores": "3"}, "1"),
+    ],
+)
+def test_cores_that_stand_in_sparks_own_configuration(executor, conf, cpu):
+    assert spark(executor=executor, sparkConf=conf).parts[1].shape.requests["cpu"] == parse(cpu)
+
+
+@pytest.mark.parametrize(
+    ("amount", "vendor", "gpus"),
+    [("2", "nvidia.com", parse("2")), ("2", "", None), ("some", "nvidia.com", None)],
+)
+def test_gpus_that_stand_in_sparks_own_configuration(amount, vendor, gpus):
+    resource = "spark.executor.resource.gpu"
+    found = spark(sparkConf={f"{resource}.amount": amount, f"{resource}.vendor": vendor})
+    driver, executor = found.parts
+    assert executor.shape.requests.get(GPU) == gpus
+    assert GPU not in driver.shape.requests
+
+
+def test_a_pod_template_keeps_what_spark_does_not_write():
+    """Spark writes cores and memory into the container of its name, and leaves a sidecar alone."""
+    limits = {"resources": {"limits": {GPU: 1}, "requests": {"cpu": 9}}}
+    sidecar = {"name": "proxy", "resources": {"requests": {"cpu": "250m"}}}
+    containers = [sidecar, {"name": "spark-kubernetes-executor"} | limits]
+    template = {"spec": {"containers": containers, "nodeSelector": {"zone": "a"}}}
+    found = spark(executor={"cores": 2, "template": template}, nodeSelector={"disk": "ssd"})
+    shape = found.parts[1].shape
+    assert (shape.requests["cpu"], shape.requests[GPU]) == (parse("2250m"), parse("1"))
+    assert dict(shape.node_selector) == {"zone": "a", "disk": "ssd"}
+    assert GPU not in found.parts[0].shape.requests
+
+
+def test_a_pod_template_whose_container_has_another_name():
+    template = {"spec": {"containers": [{"name": "any", "resources": {"limits": {GPU: 1}}}]}}
+    requests = spark(executor={"cores": 2, "template": template}).parts[1].shape.requests
+    assert (requests["cpu"], requests[GPU]) == (parse("2"), parse("1"))
+
+
+def test_nodes_that_executors_may_go_to():
+    toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+    found = spark(executor={"tolerations": [toleration], "nodeSelector": {"gpu": "yes"}})
+    driver, executor = (part.shape for part in found.parts)
+    assert (len(driver.tolerations), len(executor.tolerations)) == (0, 1)
+    assert dict(executor.node_selector) == {"gpu": "yes"}
+
+
+@pytest.mark.parametrize(("suspend", "held"), [(True, True), (False, False), (None, False)])
+def test_a_spark_application_that_is_suspended_makes_nothing_now(suspend, held):
+    assert spark(suspend=suspend).held is held
+
+
 def test_executors_that_are_allocated_as_needed():
     found = spark(dynamicAllocation={"enabled": True, "minExecutors": 2, "initialExecutors": 5})
     assert parts(found)["executor"] == (5, 2, 1, 0)
