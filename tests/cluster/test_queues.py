@@ -1,0 +1,176 @@
+"""Queues under contention, live: shares, ceilings, room kept for a gang that small pods would starve, and no idling.
+
+The times are short here; tests/long runs the same for as long as the promises are stated for.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from policy import names
+from policy.gatekeeper.client import Client
+from tests.cluster import backlog, breaking
+from tests.cluster.backlog import GPU, Stream, drawn
+from tests.cluster.breaking import bound, hears, held, jobs, must
+from tests.cluster.calls import MERGE, Caller
+from tests.cluster.conftest import MakeCluster, empty, namespace_in, take_down, wait_until
+from tests.cluster.record import Recorder
+
+SECONDS = float(os.environ.get("GANGGATE_SHARES", "40"))
+POINTS = float(os.environ.get("GANGGATE_SHARES_POINTS", "8"))  # of a hundred, that a share may be off
+JOBS = int(os.environ.get("GANGGATE_RECIPE", "20"))
+STREAM_SECONDS = float(os.environ.get("GANGGATE_STREAM", "20"))  # for which the gang is seen to be passed without it
+
+
+@contextmanager
+def teams(cluster: Cluster, admin: Caller) -> Iterator[dict[str, str]]:
+    """The queues of the example, and a namespace for each: team-a 4 parts and 32 GPUs at most, team-b 1 part and 16."""
+    limits = {"a": {"weight": 4, "capability": {GPU: 32}}, "b": {"weight": 1, "capability": {GPU: 16}}}
+    for name, spec in limits.items():
+        must(admin.create(breaking.queues(), breaking.queue(f"team-{name}", **spec)))
+    try:
+        with (
+            namespace_in(cluster, "gang", **{names.ANNOTATION_QUEUES: "team-a"}) as a,
+            namespace_in(cluster, "gang", **{names.ANNOTATION_QUEUES: "team-b"}) as b,
+        ):
+            yield {"a": a, "b": b}
+    finally:
+        for name in limits:
+            admin("DELETE", breaking.queues(f"team-{name}"))
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_two_teams_with_more_than_they_can_run(make_cluster: MakeCluster, count: int) -> None:
+    """On 32 GPUs they share 80 to 20; on 64 each has what its capability allows, and never more."""
+    cluster = make_cluster(nodes=count, gpus=8)
+    admin = Caller(cluster.kubeconfig)
+    recorder = Recorder(Client.from_kubeconfig(str(cluster.kubeconfig))).start()
+    with teams(cluster, admin) as spaces:
+        streams = [Stream(admin, spaces[t], 40, drawn(n, t, spaces[t], "5s")) for n, t in enumerate("ab")]
+        with streams[0], streams[1]:
+            wait_until(lambda: all(bound(admin, spaces[t]) for t in "ab"), timeout=60, what="both run")
+            time.sleep(10)  # what was there first is over
+            begin = time.monotonic()
+            time.sleep(SECONDS)
+            end = time.monotonic()
+        recorder.stop()
+        found = backlog.use(recorder.entries, begin, end)
+    take_down(cluster)
+    a, b = (found.gpu_seconds[spaces[t]] for t in "ab")
+    share, busy = 100 * a / (a + b), 100 * (a + b) / (count * 8 * (end - begin))
+    most = {t: found.most[spaces[t]] for t in "ab"}
+    print(
+        f"{count} nodes, {end - begin:.0f} s: team-a {share:.1f} %, at most {most['a']} and {most['b']} GPUs, {busy:.0f} % busy"
+    )
+    assert most["a"] <= 32 and most["b"] <= 16
+    if count == 4:
+        assert abs(share - 80) <= POINTS
+
+
+@pytest.fixture(scope="module")
+def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes of 8 GPUs; its settings can be written anew."""
+    settings = tmp_path_factory.mktemp("queues") / "settings.yaml"
+    settings.write_text("")
+    made = make_cluster(nodes=2, gpus=8, addon_config=settings)
+    yield made
+    take_down(made)
+
+
+@pytest.fixture
+def admin(arena: Cluster) -> Caller:
+    return Caller(arena.kubeconfig)
+
+
+@pytest.fixture
+def gang(arena: Cluster) -> Iterator[str]:
+    with namespace_in(arena, "gang") as name:
+        yield name
+
+
+def restarted(cluster: Cluster, settings: str) -> None:
+    cluster.settings.addon_config.write_text(settings)
+    cluster.processes["gatekeeper"].stop()
+    cluster.start_gatekeeper()
+
+
+def brief(space: str) -> Any:
+    """One GPU for two to four seconds, by a deadline of ten."""
+    return lambda number: backlog.job(f"s-{number}", space, 1, f"{2 + number % 3}s", deadline=10)
+
+
+def test_a_large_gang_starts_in_the_middle_of_an_endless_stream(arena: Cluster, admin: Caller, gang: str) -> None:
+    """It needs all 16 GPUs, of which one or another is taken at any moment."""
+    with Stream(admin, gang, 40, brief(gang)):
+        wait_until(lambda: bound(admin, gang) >= 14, timeout=60, what="all busy")
+        must(admin.create(jobs(gang), backlog.job("wide", gang, 16, "5s")))
+        begin = time.monotonic()
+        note = hears(admin, gang, "wide", names.Reason.NODES_SHORT, timeout=30)
+        assert "UTC at the latest" in note
+        estimate = 10 + names.DEFAULT_GRACE_SECONDS  # the deadline of what is started before it is there
+        wait_until(lambda: bound(admin, gang, "wide") == 16, timeout=estimate + 20, what="the gang")
+        print(f"started after {time.monotonic() - begin:.1f} s; {note}")
+        assert time.monotonic() - begin <= estimate + 10
+
+
+def test_without_reservations_it_is_passed_for_ever(arena: Cluster, admin: Caller, gang: str) -> None:
+    restarted(arena, "reservations: false\n")
+    try:
+        with Stream(admin, gang, 40, brief(gang)):
+            wait_until(lambda: bound(admin, gang) >= 14, timeout=60, what="all busy")
+            must(admin.create(jobs(gang), backlog.job("wide", gang, 16, "5s")))
+            wait_until(lambda: held(admin, gang, "wide") == 16, timeout=60, what="the gang behind its gates")
+            begin = time.monotonic()
+            while time.monotonic() - begin < STREAM_SECONDS:
+                assert bound(admin, gang, "wide") == 0
+                time.sleep(1)
+            print(f"not started in {STREAM_SECONDS:.0f} s")
+    finally:
+        empty(arena.kubectl, gang)
+        restarted(arena, "")
+
+
+def test_jobs_of_any_size_all_finish_and_none_that_fits_waits(arena: Cluster, admin: Caller, gang: str) -> None:
+    """One to eight pods of one GPU or more, arriving faster than they can run: nobody holds what another needs."""
+    rng = random.Random(7)
+    recorder = Recorder(Client.from_kubeconfig(str(arena.kubeconfig))).start()
+    sizes = {}
+    for number in range(JOBS):
+        each = rng.choice([1, 1, 2, 4, 8])
+        sizes[f"j-{number}"] = (rng.randint(1, 16 // each if each < 8 else 2), each)
+        count, gpus = sizes[f"j-{number}"] = (min(8, sizes[f"j-{number}"][0]), each)
+        must(admin.create(jobs(gang), backlog.job(f"j-{number}", gang, count, "3s", gpus=gpus)))
+        time.sleep(1.5)
+    wait_until(lambda: not breaking.listed(admin, jobs(gang)), timeout=120 + 4 * JOBS, what=f"{JOBS} of {JOBS} over")
+    recorder.stop()
+    waits = backlog.idle_waits(recorder.entries, sizes, nodes=2, gpus=8)
+    print(
+        f"{JOBS} of {JOBS} finished; a group that fits waited {max(waits):.2f} s at most, {sorted(waits)[len(waits) // 2]:.2f} s at the median"
+    )
+    assert max(waits) <= 0.5 + float(os.environ.get("GANGGATE_SLACK", "1.0"))
+
+
+def test_a_queue_shows_what_it_holds(arena: Cluster, admin: Caller, gang: str) -> None:
+    must(admin.create(breaking.queues(), breaking.queue("shown", capability={GPU: 3})))
+    marks = {names.QUEUE_NAME: "shown"}
+    must(admin.create(jobs(gang), backlog.job("runs", gang, 2, breaking.LONG, **marks)))
+    wait_until(lambda: bound(admin, gang) == 2)
+    must(admin.create(jobs(gang), backlog.job("waits", gang, 2, breaking.LONG, **marks)))
+
+    def shows() -> bool:
+        status = must(admin("GET", breaking.queues("shown"))).get("status", {})
+        return status.get("allocated", {}).get(GPU) == "2" and (status.get("running"), status.get("pending")) == (1, 1)
+
+    wait_until(shows, timeout=15, what="the status")
+    must(admin.patch(breaking.queues("shown"), {"spec": {"capability": {GPU: 4}}}, MERGE))
+    wait_until(lambda: bound(admin, gang) == 4)
+    admin("DELETE", breaking.queues("shown"))
+    must(admin.create(jobs(gang), backlog.job("late", gang, 1, breaking.LONG, **marks)))
+    assert "does not exist" in hears(admin, gang, "late", names.Reason.QUEUE_MISSING)
+    assert bound(admin, gang) == 4  # a queue that is deleted ends nothing
