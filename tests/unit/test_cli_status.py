@@ -44,10 +44,10 @@ def test_the_table():
         """
         NAMESPACE   NAME        STATE     REASON                READY   LIFTED   BOUND   QUEUE     POSITION   AGE
         team        job/run     Running   GangRunning           4/4     4        4       default   -          2h
+        there       job/other   Waiting   GangAdmitted          1/1     0        0       team-a    -          30s
         team        job/quota   Forming   NamespaceQuotaShort   2/4     0        0       default   1          5m
         team        job/nodes   Waiting   NodesShort            16/16   0        0       default   2          3m20s
         team        job/never   Waiting   NeverFits             9/9     0        0       default   -          1m40s
-        there       job/other   Waiting   GangAdmitted          1/1     0        0       team-a    -          30s
         """
     )
 
@@ -69,7 +69,7 @@ def test_the_namespace_is_the_context_s_unless_another_or_all_are_asked_for():
 
 def test_waiting_leaves_out_what_has_started():
     shown = run(busy(), "status", "-A", "--waiting", "-o", "name").stdout.split()
-    assert shown == ["job/team/quota", "job/team/nodes", "job/team/never", "job/there/other"]
+    assert shown == ["job/there/other", "job/team/quota", "job/team/nodes", "job/team/never"]
 
 
 @pytest.mark.parametrize("output, read", [("json", json.loads), ("yaml", yaml.safe_load)])

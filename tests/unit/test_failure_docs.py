@@ -23,6 +23,7 @@ SEVERAL = {
     names.Reason.GIVEN_BACK,
     names.Reason.OWNER_UNREADABLE,
     names.Reason.RESUMED,
+    names.Reason.QUEUE_CAPABILITY_SHORT,  # and what others are guaranteed
 }
 
 
