@@ -130,7 +130,7 @@ class Loop:
         """One pass."""
         started = self._clock.monotonic()
         stuck = self.levers.stuck() if self.levers else ()
-        self.snapshot = take(self._stores, self._flights, stuck, self._usage.all())
+        self.snapshot = take(self._stores, self._flights, stuck, self._usage.all(), self.last.ahead)
         now = self._clock.now().timestamp()
         outcome = decide(self.snapshot, self._config, now)
         self._usage.take(outcome.allocated, started)

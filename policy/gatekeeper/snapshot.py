@@ -136,11 +136,15 @@ def _last(refusals: Iterable[RefusalFacts]) -> dict[str, RefusalFacts]:
 
 
 def take(
-    stores: Stores, flights: Flights, stuck: tuple[str, ...] = (), usage: dict[str, Resources] | None = None
+    stores: Stores,
+    flights: Flights,
+    stuck: tuple[str, ...] = (),
+    usage: dict[str, Resources] | None = None,
+    ahead: tuple[str, ...] = (),
 ) -> Snapshot:
     """What a pass decides upon; `stuck` are owners whose lever was refused, `usage` what queues used over time.
 
-    Raises nothing; ask `not_ready` first.
+    `ahead` are groups for which the pass before kept room. Raises nothing; ask `not_ready` first.
     """
     classes = stores.by_name["priorityclasses"].items()
     return Snapshot(
@@ -161,5 +165,6 @@ def take(
         stuck=stuck,
         kinds=stores.added,
         usage=usage or {},
+        ahead=ahead,
         unsized=stores.strangers.unsized() if stores.strangers else {},
     )

@@ -44,7 +44,7 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     answers = tuple(verdict.positioned(decisions, groups))
-    return Outcome(answers, groups, again=desk.again, allocated=desk.ledger.allocated)
+    return Outcome(answers, groups, again=desk.again, ahead=tuple(desk.ahead), allocated=desk.ledger.allocated)
 
 
 def _go_on(desk: Desk, group: Group) -> Decision:

@@ -26,6 +26,7 @@ class Desk:
         self.waiting: Counter[str] = Counter()  # groups held so far, by namespace
         self.contenders: dict[str, list[deadlock.Contender]] = {}  # by namespace
         self.again = 0.0
+        self.ahead: list[str] = []  # keys of groups for which room is kept
         self.reservations = Reservations(ledger, now, config.drain_after_seconds)
 
     def ask_again(self, at: float) -> None:
@@ -38,6 +39,19 @@ def line(desk: Desk, waiting: Sequence[Group]) -> Iterator[Group]:
     """Those between two stages first; then queue by queue as shares say, in each by priority, age and identity."""
     yield from (group for group in waiting if group.continues)
     rest = [group for group in waiting if not group.continues]
+    ahead = sorted(
+        (g for g in rest if g.key in desk.ledger.snapshot.ahead), key=lambda g: (-g.priority, g.created, g.key)
+    )
+    for (
+        holder
+    ) in ahead:  # shares turn with every lift; who was told by when it starts is passed by higher priority only
+        yield from _by_turns(desk, [g for g in rest if g.priority > holder.priority])
+        yield holder
+        rest = [g for g in rest if g.priority <= holder.priority and g.key != holder.key]
+    yield from _by_turns(desk, rest)
+
+
+def _by_turns(desk: Desk, rest: list[Group]) -> Iterator[Group]:
     if desk.config.ageing_points_per_hour:
         rest.sort(key=lambda group: order.aged(group, desk.now, desk.config.ageing_points_per_hour))
     if len({group.queue for group in rest}) < 2:
@@ -116,7 +130,8 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     made = desk.reservations.make(group, members, rest.partition("/")[0] if kind == "queue" else "")
     if made is None:
         return told
-    return reason, limiter, text + explain.reserved(made), numbers
+    desk.ahead.append(group.key)
+    return reason, limiter, text + explain.reserved(made), numbers | explain.starts_in(made, desk.now)
 
 
 def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:

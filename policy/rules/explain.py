@@ -197,8 +197,13 @@ def behind(group: Group, ahead: Reservation, now: float) -> Told:
     at = "as soon as its nodes are free" if ahead.at == math.inf else f"by {_clock(ahead.at)}"
     text = f"{_count(len(group.first), 'pod')} would fit now, but {_called(ahead.group)}, ahead of it, is to start {at}"
     text += ", and nothing says that they will have ended by then"
-    numbers = _members(group) | ({} if ahead.at == math.inf else {"startsIn": int(ahead.at - now)})
+    numbers = _members(group) | starts_in(ahead, now)
     return Reason.BEHIND_RESERVATION, f"group/{ahead.group.key}", text, numbers
+
+
+def starts_in(made: Reservation, now: float) -> dict[str, int]:
+    """Seconds until a reserved group starts at the latest, where that is known."""
+    return {} if made.at == math.inf else {"startsIn": int(made.at - now)}
 
 
 def _clock(at: float) -> str:

@@ -282,6 +282,7 @@ class Snapshot(Fact, frozen=True):
     seen: dict[str, SeenFacts] = {}  # by owner uid
     unreadable: dict[str, str] = {}  # by `kind.group` of an owner, the right that is missing: "list jobs.batch"
     stuck: tuple[str, ...] = ()  # uids of owners whose lever was refused a moment ago
+    ahead: tuple[str, ...] = ()  # keys of groups for which the pass before kept room
     kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
     usage: dict[str, Resources] = {}  # by queue, what it used over time, less the further back
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
