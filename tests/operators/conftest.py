@@ -1,20 +1,15 @@
 """What the tests with real operators share: one cluster with the add-on and every operator that can be started."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.operators import OPERATORS
-from tests.cluster.conftest import MakeCluster, make_cluster, namespace_in, plain_namespace
+from tests.cluster.calls import Caller
+from tests.cluster.conftest import MakeCluster, make_cluster, plain_namespace
 
-__all__ = ["cluster", "gang_namespace", "make_cluster", "plain_namespace"]
-
-MANIFESTS = Path(__file__).with_name("manifests")
-Pod = dict[str, Any]
+__all__ = ["make_cluster", "plain_namespace"]
 
 
 @pytest.fixture(scope="session")
@@ -25,23 +20,6 @@ def cluster(make_cluster: MakeCluster) -> Cluster:
     return made
 
 
-@pytest.fixture
-def gang_namespace(cluster: Cluster) -> Iterator[str]:
-    """A fresh namespace labelled scheduling-policy=gang."""
-    with namespace_in(cluster, "gang") as name:
-        yield name
-
-
-def submit(cluster: Cluster, namespace: str, kind: str) -> None:
-    """Apply manifests/<kind>.yaml; what lies in no namespace is left there for the next test."""
-    cluster.kubectl("apply", "--server-side", "-n", namespace, "-f", str(MANIFESTS / f"{kind}.yaml"))
-
-
-def pods(cluster: Cluster, namespace: str) -> list[Pod]:
-    found: list[Pod] = cluster.kubectl.raw(f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return found
-
-
-def ran(pod: Pod) -> bool:
-    """Whether it was bound and its kubelet has run it."""
-    return bool(pod["spec"].get("nodeName")) and pod["status"]["phase"] in {"Running", "Succeeded"}
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> Caller:
+    return Caller(cluster.kubeconfig)
