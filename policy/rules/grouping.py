@@ -121,6 +121,10 @@ class _Index:
         known = owner is not None and (owner.kind, owner.namespace) == (identity.kind, identity.namespace)
         return owner if known else None
 
+    def over(self, uid: str) -> bool:
+        owner = self.snapshot.owners.get(uid)
+        return owner is not None and owner.over
+
     def podgroup_of(self, owner: OwnerFacts, part: str) -> PodGroupFacts | None:
         """Our own PodGroup of that owner; one of its name that somebody else controls is not the group's."""
         found = self.podgroups.get((owner.namespace, own_podgroup(owner.uid, part)), [])
@@ -208,9 +212,8 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
     told = f"{source} of {owner.called}"
-    return _Basis(
-        owner.uid, minimum, owner.size.possible, told, (owner,), index.podgroup_of(owner, identity.part), problem
-    )
+    possible = len(live) if owner.over else owner.size.possible  # one that is over makes nobody anew
+    return _Basis(owner.uid, minimum, possible, told, (owner,), index.podgroup_of(owner, identity.part), problem)
 
 
 def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -219,7 +222,9 @@ def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     podgroup = _find(index, identity)
     minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
     uid = podgroup.uid if podgroup else ""
-    return _Basis(uid, minimum, group_size.possible(owners, live), source, owners, podgroup, problem)
+    done = bool(live) and not owners and all(index.over(p.owner) for p in live)
+    possible = len(live) if done else group_size.possible(owners, live)
+    return _Basis(uid, minimum, possible, source, owners, podgroup, problem)
 
 
 def _find(index: _Index, identity: Identity) -> PodGroupFacts | None:
