@@ -470,6 +470,19 @@ def test_its_room_in_the_queue_is_kept_for_members_that_are_yet_to_be_made_again
     )
 
 
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"], ids=["running", "done"])
+def test_room_is_kept_for_a_member_of_the_first_stage_while_a_later_one_is(phase):
+    """A RayJob's worker is made anew beside its submitter, which counts for no worker."""
+    first = begun(2, 2, queue="a")["pods"]
+    late = [lifted(pod("late", job="j", role="late"), "n0", 2, queue="a")]
+    parts = (PartFacts(2, 2, shape()), PartFacts(1, 1, shape(), role="late", stage=1, waits="the first to be ready"))
+    staged = job("j", 3, parts=parts)
+    given = both({"pods": [first[0], msgspec.structs.replace(late[0], phase=phase)], "jobs": [staged]})
+    given = both(given, whole(1, "n", queue="a"))
+    assert by_group(**given, queues=[queue("a", gpu=3)])["n"].action == "hold"
+    assert by_group(**given, queues=[queue("a", gpu=4)])["n"].action == "lift"
+
+
 @pytest.mark.parametrize("of", [None, "g"], ids=["its own group", "a PodGroup's"])
 def test_no_room_is_kept_for_members_of_a_job_that_is_over(of):
     """Some operators leave the pods of a job that failed, and make none in place of those that were lost."""
