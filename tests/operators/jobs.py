@@ -62,7 +62,7 @@ def mark(node: Any, **marks: Mapping[str, str]) -> None:
     for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         mark(child, **marks)
     if isinstance(node, dict) and "containers" in (node.get("spec") or {}):
-        for key, values in marks.items():
+        for key, values in marks.items() if any(marks.values()) else ():
             node.setdefault("metadata", {}).setdefault(key, {}).update(values)
 
 

@@ -1,6 +1,7 @@
 """Real operators' jobs as gangs: held whole while one GPU is missing, started whole once it is there."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_two_trainings_in_a_quota_for_one_finish_in_turn(cluster: Cluster, admin
         wait_until(lambda: breaking.listed(admin, path)[0].get("status", {}).get("hard"), what="the quota")
         space.apply([training("a"), training("b")])
         for name in ("a", "b"):
-            wait_until(lambda name=name: succeeded(space, "TFJob", name), timeout=180, what=name)
+            wait_until(partial(succeeded, space, "TFJob", name), timeout=180, what=name)
 
 
 def test_kinds_that_fit_one_at_a_time_run_in_turn(cluster: Cluster, admin: Caller) -> None:
@@ -69,4 +70,4 @@ def test_kinds_that_fit_one_at_a_time_run_in_turn(cluster: Cluster, admin: Calle
         space.until(cluster_ran, "the RayCluster", timeout=120)
         space.delete("RayCluster")
         for kind in ("PyTorchJob", "JobSet"):
-            wait_until(lambda kind=kind: succeeded(space, kind), timeout=120, what=kind)
+            wait_until(partial(succeeded, space, kind), timeout=120, what=kind)
