@@ -27,13 +27,17 @@ RBAC: Final = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One `operators up`. `built` holds programs and sources by name; ports are reserved already."""
+    """One `operators up`. `built` holds programs and sources by name, `flags` what their command lines end with.
+
+    Ports are reserved already.
+    """
 
     roster: Roster
     authority: Authority
     kubectl: Kubectl
     built: Mapping[str, Built]
     say: Say
+    flags: Mapping[str, Sequence[str]]
 
     def run(self, wanted: Sequence[Operator]) -> None:
         """Install and start these operators, none of which runs, and wait until all are ready."""
@@ -76,7 +80,7 @@ class Setup:
             show(operator.looked_for)
         if settings := operator.settings(place):
             place.settings.write_text(yaml.safe_dump(settings))
-        argv = (str(self.built[operator.name].binary), *operator.flags(place))
+        argv = (str(self.built[operator.name].binary), *operator.flags(place), *self.flags.get(operator.name, ()))
         environment = {"KUBECONFIG": str(kubeconfig), "TMPDIR": str(place.folder)}
         self.roster.enlist(operator.name, argv, environment).start(wait=False)
 
