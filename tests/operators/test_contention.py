@@ -135,6 +135,8 @@ def test_none_starts_torn_and_none_is_stuck(cluster: Cluster, admin: Caller) -> 
     torn = audit(entries, minimum, {space.name: {queue: CAPABILITY}}, time.monotonic(), WHOLE_SECONDS)
     stuck = [f"{job.kind} {job.name}" for job in found.left.values()]
     assert (torn, stuck, found.failed) == ([], [], [])
+    harder = {name: first + 1 for name, first in minimum.items()}
+    assert {line.partition(":")[0] for line in audit(entries, harder, {}, time.monotonic())} == set(harder)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(job.kind for job in jobs).items()))
     print(
         f"seed {SEED}: {JOBS} jobs ({kinds}), {sum(job.count for job in jobs)} pods in "
