@@ -46,7 +46,7 @@ test-operators: operators ## real operators on a real control plane; one run at 
 
 test: lint unit test-cluster ## every check, at sample size
 
-long: programs ## the full counts, in parts of at most 30 minutes that go on where they were interrupted
+long: operators ## the full counts, in parts of at most 30 minutes that go on where they were interrupted
 	$(BIN)/python -m tests.long
 
 bench: programs ## ratios in one run: webhook on/off, lift against the bare patch loop
