@@ -106,8 +106,6 @@ def _raycluster(rng: random.Random, spec: Spec) -> Sizes:
 
 def _rayjob(rng: random.Random, spec: Spec) -> Sizes:
     workers = _workers(rng, spec["rayClusterSpec"], 1)
-    container = {"name": "ray-job-submitter", "image": "rayproject/ray:2.46.0"}
-    spec["submitterPodTemplate"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return 1 + workers, 2 + workers
 
 
