@@ -7,9 +7,9 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.operators import OPERATORS
 from tests.cluster.calls import Caller
-from tests.cluster.conftest import MakeCluster, make_cluster, plain_namespace
+from tests.cluster.conftest import MakeCluster, make_cluster
 
-__all__ = ["make_cluster", "plain_namespace"]
+__all__ = ["make_cluster"]
 
 
 @pytest.fixture(scope="session")

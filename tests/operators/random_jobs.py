@@ -44,10 +44,9 @@ def draw(rng: random.Random, serial: int) -> Drawn:
 
 
 def _own_runtime(found: list[Manifest], name: str) -> None:
-    """In its own namespace, so that its pods are told from others'."""
+    """So that its pods are told from others'."""
     job, runtime = found
-    runtime["kind"], runtime["metadata"]["name"] = "TrainingRuntime", name
-    job["spec"]["runtimeRef"] = {"kind": "TrainingRuntime", "name": name}
+    runtime["metadata"]["name"] = job["spec"]["runtimeRef"]["name"] = name
 
 
 def _jobset(rng: random.Random, spec: Spec) -> Sizes:

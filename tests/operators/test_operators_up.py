@@ -14,6 +14,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError, UsageError
 from deploy.local.operators import OPERATORS
 from policy import names
+from tests.cluster import breaking
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import MakeCluster
 from tests.operators.jobs import KINDS, MANIFESTS, manifests
@@ -30,14 +31,13 @@ def ran(pod: Pod) -> bool:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_its_operator_makes_the_pods_and_they_run(
-    cluster: Cluster, admin: Caller, plain_namespace: str, kind: str
-) -> None:
-    """As the manifest stands, outside ganggate's namespaces; what lies in no namespace is left for the next test."""
-    space = Space(cluster, admin, plain_namespace)
-    space.apply(manifests(kind, {}))
-    space.until(lambda: [ran(pod) for pod in space.pods()] == [True] * KINDS[kind].count, f"{kind} runs", timeout=90)
-    made = space.pods()
+def test_its_operator_makes_the_pods_and_they_run(cluster: Cluster, admin: Caller, kind: str) -> None:
+    """As the manifest stands, outside ganggate's namespaces."""
+    with breaking.space(admin, None) as plain:
+        space, count = Space(cluster, admin, plain), KINDS[kind].count
+        space.apply(manifests(kind, {}))
+        space.until(lambda: [ran(pod) for pod in space.pods()] == [True] * count, f"{kind} runs", timeout=90)
+        made = space.pods()
     assert all(pod["metadata"]["ownerReferences"] for pod in made)
     assert not any(names.GATE in str(pod["spec"]) for pod in made)
 

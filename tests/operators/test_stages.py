@@ -94,7 +94,6 @@ def test_a_stage_that_waits_for_the_end_of_the_one_before(cluster: Cluster, admi
 def initialized() -> list[Manifest]:
     """A TrainJob whose data set is fetched by one pod first, as its runtime says."""
     job, runtime = manifests("TrainJob", BRIEF)
-    runtime["metadata"]["name"] = job["spec"]["runtimeRef"]["name"] = "initialized"
     (node,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
     step = {"trainer.kubeflow.org/trainjob-ancestor-step": "dataset-initializer"}
     pod = {"spec": {"containers": [{"name": "dataset-initializer", "image": "busybox:1.36"}]}}
