@@ -50,7 +50,7 @@ test-spark: programs ## Spark's operator and Spark on a real control plane: a JV
 
 test: lint unit test-cluster ## every check, at sample size
 
-long: programs ## the full counts, in parts of at most 30 minutes that go on where they were interrupted
+long: operators ## the full counts, in parts of at most 30 minutes that go on where they were interrupted
 	$(BIN)/python -m tests.long
 
 bench: programs ## ratios in one run: webhook on/off, lift against the bare patch loop

@@ -161,10 +161,10 @@ class Cluster:
 
     # --- operators of others ---------------------------------------------------------------------------------
 
-    def start_operators(self, names: Sequence[str]) -> None:
+    def start_operators(self, names: Sequence[str], *, flags: Mapping[str, Sequence[str]] | None = None) -> None:
         """Start these operators and those they need, built where missing, and wait until they are ready.
 
-        What runs already is left alone.
+        What runs already is left alone; `flags` adds to the command line of those that are started, by name.
         """
         wanted = chosen(names)
         built = build.ensure_operators(self.home.cache, [each.name for each in wanted], self.say)
@@ -174,7 +174,8 @@ class Cluster:
             for each in ended:
                 added = operator_setup.reserve(each, self.home.ports, self.layout.root, self.ports)
                 self.roster.update(ports={**self.ports, **added})
-            Setup(self.roster, self._authority(), self.kubectl, built, found, self.say).run(ended)
+            setup = Setup(self.roster, self._authority(), self.kubectl, built, found, self.say, flags or {})
+            setup.run(ended)
 
     # --- nodes -----------------------------------------------------------------------------------------------
 

@@ -30,7 +30,10 @@ LIFETIME_HOURS: Final = LIFETIME // timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One `operators up`. `built` holds programs and sources by name, `tools` folders; ports are reserved already."""
+    """One `operators up`. `built` holds programs and sources by name, `tools` folders, `flags` what command lines end with.
+
+    Ports are reserved already.
+    """
 
     roster: Roster
     authority: Authority
@@ -38,6 +41,7 @@ class Setup:
     built: Mapping[str, Built]
     tools: Mapping[str, Path]
     say: Say
+    flags: Mapping[str, Sequence[str]]
 
     def run(self, wanted: Sequence[Operator]) -> None:
         """Install and start these operators, none of which runs, and wait until all are ready."""
@@ -80,7 +84,7 @@ class Setup:
             show(operator.looked_for)
         if settings := operator.settings(place):
             place.settings.write_text(yaml.safe_dump(settings))
-        argv = (str(self.built[operator.name].binary), *operator.flags(place))
+        argv = (str(self.built[operator.name].binary), *operator.flags(place), *self.flags.get(operator.name, ()))
         environment = {"KUBECONFIG": str(kubeconfig), "TMPDIR": str(place.folder), **operator.environment(place)}
         self.roster.enlist(operator.name, argv, environment).start(wait=False)
 

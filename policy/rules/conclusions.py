@@ -117,6 +117,20 @@ class Group(msgspec.Struct, frozen=True):
         return self.absent + self.later
 
     @property
+    def awaited(self) -> tuple[Absent, ...]:
+        """Of a begun group with stages, all that is yet to be made: later members, and those of any stage made anew.
+
+        Less the owed ones, which count without roles: a running later stage stands in for a lost first one there.
+        """
+        covered = self.owed + len(self.going)
+        found: list[Absent] = []
+        for one in self.absent if self.waits else ():
+            rest = max(0, one.count - covered)
+            covered = max(0, covered - one.count)
+            found += [Absent(one.shape, rest, one.role)] if rest else []
+        return (*found, *self.later)
+
+    @property
     def suspended(self) -> tuple[OwnerFacts, ...]:
         """Owners that we suspended, and nobody else since."""
         return tuple(owner for owner in self.owners if owner.ours)

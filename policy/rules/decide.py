@@ -36,7 +36,7 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     for group in begun:
         if group.short:
             desk.ledger.keep(group)  # 3. what was promised when their lift began
-        if group.later:
+        if group.awaited:
             desk.ledger.await_later(group)
     decisions = [_go_on(desk, g) for g in begun]  # 4. finish what was begun, before anything new
     known = {decision.group for decision in decisions}

@@ -83,7 +83,8 @@ class Due(NamedTuple):
 
 def due(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], minimum: int, size: Sized) -> Due:
     """Split the group by what its owners make first. `live` is in order of release where all are alike."""
-    roles = [_Role.of(owner, part, live) for owner in owners for part in owner.parts if part.count]
+    making = [owner for owner in owners if not owner.over]
+    roles = [_Role.of(owner, part, live) for owner in making for part in owner.parts if part.count]
     stage = min((r.part.stage for r in roles), default=0)
     first = [r for r in roles if r.part.stage == stage]
     at_first = sum(r.at_first for r in first)

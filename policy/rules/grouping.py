@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from policy import names
-from policy.rules import group_size, order
+from policy.rules import group_size, notes, order
 from policy.rules.conclusions import Absent, Group, Problem
 from policy.rules.makers import Makers
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP, Identity, of_owner_named
@@ -121,6 +121,10 @@ class _Index:
         known = owner is not None and (owner.kind, owner.namespace) == (identity.kind, identity.namespace)
         return owner if known else None
 
+    def over(self, uid: str) -> bool:
+        owner = self.snapshot.owners.get(uid)
+        return owner is not None and owner.over
+
     def podgroup_of(self, owner: OwnerFacts, part: str) -> PodGroupFacts | None:
         """Our own PodGroup of that owner; one of its name that somebody else controls is not the group's."""
         found = self.podgroups.get((owner.namespace, own_podgroup(owner.uid, part)), [])
@@ -202,15 +206,9 @@ def _basis(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
 
 def _alone(index: _Index, pod: PodFacts) -> _Basis:
     problem = Problem(names.Reason.PODGROUP_INVALID, pod.problem) if pod.problem else None
-    why = index.snapshot.unsized.get(pod.above.uid, "") if pod.above else _claimed(pod)
+    why = index.snapshot.unsized.get(pod.above.uid, "") if pod.above else notes.claimed(pod)
     note = f"it stands alone, since {why}" if why else ""
     return _Basis(pod.uid, 1, 1, "the pod alone", problem=problem, note=note)
-
-
-def _claimed(pod: PodFacts) -> str:
-    """A label that operators put on their pods, on one that nobody controls: it makes it nobody's member."""
-    key = next((key for key in names.OWNER_NAME_LABELS if key in pod.labels), "")
-    return f"it has no controller, and label {key} ({pod.labels[key]!r}) is only a hint" if key else ""
 
 
 def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -224,8 +222,9 @@ def _owned(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     source = f"annotation {names.GROUP_MIN_MEMBER}" if owner.min_member else owner.size.source
     problem = Problem(names.Reason.PODGROUP_INVALID, owner.problem) if owner.problem else None
     told, podgroup = f"{source} of {owner.called}", index.podgroup_of(owner, identity.part)
+    possible = len(live) if owner.over else owner.size.possible  # one that is over makes nobody anew
     note = index.roots.beyond(owner)
-    return _Basis(owner.uid, minimum, owner.size.possible, told, (owner,), podgroup, problem, note)
+    return _Basis(owner.uid, minimum, possible, told, (owner,), podgroup, problem, note)
 
 
 def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
@@ -233,17 +232,13 @@ def _named(index: _Index, identity: Identity, live: list[PodFacts]) -> _Basis:
     owners = index.makers.naming.get(identity.key, [])
     podgroup = _find(index, identity)
     minimum, source, problem = group_size.named_size(identity, podgroup, owners, live)
-    uid, note = podgroup.uid if podgroup else "", _ambiguous(index, identity, podgroup)
-    return _Basis(uid, minimum, group_size.possible(owners, live), source, owners, podgroup, problem, note)
-
-
-def _ambiguous(index: _Index, identity: Identity, podgroup: PodGroupFacts | None) -> str:
-    """Which PodGroup counts, where several of that name claim the pods."""
-    found = index.podgroups.get((identity.namespace, identity.name), [])
-    if podgroup is None or len(found) < 2:
-        return ""
-    others = ", ".join(sorted(f"{one.api} (minMember {one.min_member})" for one in found if one is not podgroup))
-    return f"PodGroup {podgroup.name} of {podgroup.api} counts, not those of the same name in {others}"
+    uid, note = (
+        podgroup.uid if podgroup else "",
+        notes.several(index.podgroups.get((identity.namespace, identity.name), []), podgroup),
+    )
+    done = bool(live) and not owners and all(index.over(p.owner) for p in live)
+    possible = len(live) if done else group_size.possible(owners, live)
+    return _Basis(uid, minimum, possible, source, owners, podgroup, problem, note)
 
 
 def _find(index: _Index, identity: Identity) -> PodGroupFacts | None:

@@ -118,8 +118,8 @@ class Ledger:
         self.charge_anywhere(coming)
 
     def await_later(self, group: Group) -> None:
-        """Keep queue, nodes and quota for members that a group which has begun makes later."""
-        coming = group_size.phantoms(group, group.later)
+        """Keep queue, nodes and quota for members that a group which has begun makes later, or anew."""
+        coming = group_size.phantoms(group, group.awaited)
         self.charge_group(group, coming)
         self.charge_anywhere(coming)
         self.promise_quota(group)

@@ -2,7 +2,7 @@
 
 Level-triggered: every answer is drawn from what the cluster shows, so a crash between two levers of one group is
 finished by the next pass, whichever way is right by then. A suspension that somebody else ended is never repeated.
-May know the model, deadlock and explain; asks nothing about room: it is told what a group falls short of.
+May know the model, families, deadlock and explain; asks nothing about room: it is told what a group falls short of.
 """
 
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from policy.rules import deadlock, explain
 from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.deadlock import Contender, Cure
 from policy.rules.explain import Told
+from policy.rules.membership import families
 from policy.rules.model import Config, OwnerFacts, PodFacts, Snapshot
 
 FIRST_PAUSE_SECONDS: Final = 5.0  # before a deadline is saved once more; doubles
@@ -132,7 +133,10 @@ def _made(owner: OwnerFacts, pod: PodFacts) -> bool:
 
 
 def _may_wake(owner: OwnerFacts, group: Group) -> bool:
-    """One that is not suspended, and that we may write to: itself a lever, or below one."""
+    """One that is not suspended and listens, and that we may write to: itself a lever, or below one."""
+    family = families.of(owner.api, owner.kind)
+    if family is not None and family.deaf:
+        return False
     lever = owner.lever or (owner.above is not None and any(o.lever for o in group.owners))
     return bool(lever) and not owner.held
 

@@ -7,6 +7,7 @@ from what the test submitted, never from what ganggate wrote.
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -89,23 +90,30 @@ class _Watched:
     whole_at: float | None = None
 
 
+def labelled(pod: Pod) -> str | None:
+    """The group that a submission of these tests wrote on its pods."""
+    return pod.metadata.label(GROUP_LABEL)
+
+
 def audit(
     entries: list[Entry],
     minimum: dict[str, int],
     capability: dict[str, dict[str, int]],
     until: float,
     whole: float = WHOLE_SECONDS,
+    group_of: Callable[[Pod], str | None] = labelled,
 ) -> list[str]:
     """Every broken promise, in words. A gang whose first gate went must be bound `whole` seconds later.
 
-    `minimum` is minMember by group label; `capability` is, by namespace, the queue's limit of GPUs under its name.
+    `minimum` is minMember by group label, which `group_of` finds; `capability` is, by namespace, the queue's limit of
+    GPUs under its name.
     """
     groups: dict[str, _Watched] = defaultdict(_Watched)
     charged: dict[str, dict[str, int]] = defaultdict(dict)
     found: list[str] = []
     for entry in entries:
-        label = entry.pod.metadata.label(GROUP_LABEL)
-        if label in minimum:
+        label = group_of(entry.pod)
+        if label is not None and label in minimum:
             found += _members(groups[label], label, minimum[label], entry)
             found += _queue(charged, capability, entry)
     for label, group in groups.items():

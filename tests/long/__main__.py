@@ -43,6 +43,8 @@ def parts() -> list[Part]:
         for seed in range(1, 11)
     ]
     found.append(Part("pairs", ("tests/cluster/test_pair.py",), {"GANGGATE_PAIRS": "50"}))
+    contention = "tests/operators/test_contention.py"  # builds the operators first, where they are not
+    found.append(Part("operators", (contention,), {"GANGGATE_OPERATOR_JOBS": "200", "GANGGATE_SEED": "7"}))
     deadlock, quota = "tests/cluster/test_deadlock.py", "tests/cluster/test_quota.py"
     recipe = f"{deadlock}::test_two_trainings_in_a_quota_for_one_finish_in_turn"
     frozen = f"{deadlock}::test_the_controller_manager_stands_still_in_the_middle_of_a_cure"

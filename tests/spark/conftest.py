@@ -19,7 +19,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.process import tail
 from tests.cluster.conftest import MakeCluster, make_cluster
-from tests.operators.conftest import Pod, admin, gang_namespace, pods
+from tests.spark.space import Pod, admin, gang_namespace, pods
 
 __all__ = ["admin", "gang_namespace", "make_cluster"]
 

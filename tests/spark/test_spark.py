@@ -13,7 +13,7 @@ from tests.cluster import breaking
 from tests.cluster.breaking import gated
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import holds_for, wait_until
-from tests.operators.conftest import GPU, Pod, apply, bound, held, live, narrow, pods
+from tests.spark.space import GPU, Pod, apply, bound, held, live, narrow, pods
 from tests.spark import webhook
 from tests.spark.conftest import driver, environment, of_role, running, settings, spark_submit
 

@@ -9,7 +9,7 @@ from policy.rules.verdict import finished
 from policy.rules.grouping import groups_of
 from policy.rules.lifecycle import State
 from policy.rules.membership.identity import PODGROUP, Identity
-from policy.rules.model import Config, Lifted, Shape
+from policy.rules.model import Config, Lifted, PartFacts, Shape
 from tests.unit.rules_facts import (
     amounts,
     NOW,
@@ -469,6 +469,38 @@ def test_its_room_in_the_queue_is_kept_for_members_that_are_yet_to_be_made_again
         Reason.QUEUE_CAPABILITY_SHORT,
         "2 pods need 2 nvidia.com/gpu, queue a has 1 of 9 left",
     )
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"], ids=["running", "done"])
+def test_room_is_kept_for_a_member_of_the_first_stage_while_a_later_one_is(phase):
+    """A RayJob's worker is made anew beside its submitter, which counts for no worker."""
+    first = begun(2, 2, queue="a")["pods"]
+    late = [lifted(pod("late", job="j", role="late"), "n0", 2, queue="a")]
+    parts = (PartFacts(2, 2, shape()), PartFacts(1, 1, shape(), role="late", stage=1, waits="the first to be ready"))
+    staged = job("j", 3, parts=parts)
+    given = both({"pods": [first[0], msgspec.structs.replace(late[0], phase=phase)], "jobs": [staged]})
+    given = both(given, whole(1, "n", queue="a"))
+    assert by_group(**given, queues=[queue("a", gpu=3)])["n"].action == "hold"
+    assert by_group(**given, queues=[queue("a", gpu=4)])["n"].action == "lift"
+
+
+@pytest.mark.parametrize("of", [None, "g"], ids=["its own group", "a PodGroup's"])
+def test_no_room_is_kept_for_members_of_a_job_that_is_over(of):
+    """Some operators leave the pods of a job that failed, and make none in place of those that were lost."""
+    given = both(begun(8, queue="a", of=of), whole(2, "n", queue="a"))
+    given["pods"] = given["pods"][1:]
+    given["jobs"] = [job("j", 8, over=True), *given["jobs"][1:]]
+    found = by_group(**given, podgroups=[podgroup("g")] if of else [], queues=[queue("a", gpu=9)])
+    assert found["n"].action == "lift"
+
+
+def test_no_room_is_kept_for_a_later_stage_of_a_job_that_is_over():
+    given = both(begun(2, 2, queue="a"), whole(2, "n", queue="a"))
+    parts = (PartFacts(2, 2, shape()), PartFacts(2, 2, shape(), role="late", stage=1))
+    staged = job("j", 4, parts=parts)
+    for owner, action in ((staged, "hold"), (msgspec.structs.replace(staged, over=True), "lift")):
+        given["jobs"] = [owner, *given["jobs"][1:]]
+        assert by_group(**given, queues=[queue("a", gpu=5)])["n"].action == action
 
 
 def test_a_member_made_again_needs_a_place_and_no_new_decision():

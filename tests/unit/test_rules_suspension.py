@@ -7,6 +7,7 @@ from policy.names import Reason
 from policy.rules.decide import decide
 from policy.rules.deadlock import MOST_TIMES
 from policy.rules.lifecycle import State
+from policy.rules.membership.identity import of_owner_named
 from policy.rules.model import Claim, Config, RefusalFacts
 from policy.rules.template import digest
 from tests.unit.rules_facts import NOW, NS, amounts, gang, job, lifted, nodes, podgroup, pods, quota, shape, snapshot
@@ -250,6 +251,14 @@ def test_an_owner_that_backs_off_is_woken_when_there_is_room():
         world(held("a", 4, 2), refusals=refused(NOW - 6, quota="q", requested=amounts(requests_gpu=1)))
     )
     assert [(p.uid, p.suspend, p.claim) for p in found["a"].pulls] == [("a", None, None)]
+
+
+def test_an_owner_that_a_change_would_only_delay_is_not_woken():
+    """Of the MPI operator every change of a job doubles the time that it backs off."""
+    waiting = held("a", 4, 2, kind="MPIJob", api_version="kubeflow.org/v2beta1")
+    members = [msgspec.structs.replace(p, group=of_owner_named("MPIJob", NS, "a", "a")) for p in waiting["pods"]]
+    found, outcome = decisions(world(waiting | {"pods": members}, refusals=refused(NOW - 600)))
+    assert (found["a"].reason, found["a"].pulls, outcome.again) == (Reason.CREATE_REFUSED, (), 0.0)
 
 
 def test_an_owner_that_was_refused_a_moment_ago_is_left_alone():

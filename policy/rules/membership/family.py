@@ -101,6 +101,7 @@ class Family(Generic[T]):
     unit: Callable[[Labels], str] = _no_name  # what is added and taken away together with it, by its labels
     lever: Lever[T] | None = None
     delegates: str = ""  # kind of the owner below it that knows the parts, once that exists
+    deaf: bool = False  # its controller, while it backs off, takes a change of the object for one more failure
 
     @property
     def plain(self) -> bool:
