@@ -30,9 +30,9 @@ LIFETIME_HOURS: Final = LIFETIME // timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One `operators up`. `built` holds programs and sources by name, `tools` folders, `flags` what command lines end with.
+    """One `operators up`. `built` holds programs and sources by name, `tools` folders.
 
-    Ports are reserved already.
+    `flags` is what command lines end with. Ports are reserved already.
     """
 
     roster: Roster

@@ -134,7 +134,7 @@ def _made(owner: OwnerFacts, pod: PodFacts) -> bool:
 
 def _may_wake(owner: OwnerFacts, group: Group) -> bool:
     """One that is not suspended and listens, and that we may write to: itself a lever, or below one."""
-    family = families.of(owner.api, owner.kind)
+    family = families.KNOWN.of(owner.api, owner.kind)
     if family is not None and family.deaf:
         return False
     lever = owner.lever or (owner.above is not None and any(o.lever for o in group.owners))
