@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from policy.rules import (
     deadlock,
     explain,
+    explain_queues,
     group_size,
     namespace_quota,
     order,
@@ -63,7 +64,7 @@ def _finish(desk: Desk, group: Group) -> Decision:
     beyond = promise.beyond(group, members)
     short = desk.ledger.capability_shortage(group, beyond)
     if short:
-        return _hold(desk, group, explain.beyond(group, short, len(members)))
+        return _hold(desk, group, explain_queues.beyond(group, short, len(members)))
     desk.ledger.charge_queue(group.queue, beyond)
     return _lift(desk, group, members)
 
@@ -193,7 +194,7 @@ def _impossible(desk: Desk, group: Group) -> Told | None:
     asked = [m.shape.requests for m in members] + [scale(a.shape.requests, a.count) for a in group.coming]
     short = desk.ledger.capability_never(group, total(asked))
     pods = len(members) + sum(a.count for a in group.coming)
-    return explain.capability(group, short, pods) if short else None
+    return explain_queues.capability(group, short, pods) if short else None
 
 
 def _quota_short(desk: Desk, group: Group) -> Told | None:

@@ -7,7 +7,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from policy import names
-from policy.rules import deadlock, explain, group_size, order, placement, queue_capacity, shares, verdict
+from policy.rules import (
+    deadlock,
+    explain,
+    explain_queues,
+    group_size,
+    order,
+    placement,
+    queue_capacity,
+    shares,
+    verdict,
+)
 from policy.rules.conclusions import Group
 from policy.rules.explain import Told
 from policy.rules.ledger import Ledger
@@ -77,12 +87,12 @@ def capability_short(desk: Desk, group: Group, members: Sequence[PodFacts]) -> T
     need = total(m.shape.requests for m in members)
     short = desk.ledger.capability_shortage(group, need)
     if short or not desk.config.placement:
-        return explain.capability(group, short, len(members)) if short else None
+        return explain_queues.capability(group, short, len(members)) if short else None
     ahead = desk.reservations.over(group, members, need)
     if ahead is not None:
-        return explain.behind(group, ahead, desk.now)
+        return explain_queues.behind(group, ahead, desk.now)
     kept = desk.ledger.guarantee_shortage(group, need)
-    return explain.guarantee(group, kept, len(members)) if kept else None
+    return explain_queues.guarantee(group, kept, len(members)) if kept else None
 
 
 def closed(desk: Desk, group: Group) -> Told | None:
@@ -106,7 +116,7 @@ def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, s
         return explain.nodes(group, found)
     for m in members:
         desk.ledger.pool.refund(desk.ledger.pool.row_of[found[m.uid]], m)
-    return explain.behind(group, late[0], desk.now)
+    return explain_queues.behind(group, late[0], desk.now)
 
 
 def _placed(desk: Desk, members: Sequence[PodFacts], shut: frozenset[int]) -> dict[str, str] | placement.NodesShort:
@@ -131,7 +141,7 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     if made is None:
         return told
     desk.ahead.append(group.key)
-    return reason, limiter, text + explain.reserved(made), numbers | explain.starts_in(made, desk.now)
+    return reason, limiter, text + explain_queues.reserved(made), numbers | explain_queues.starts_in(made, desk.now)
 
 
 def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:

@@ -4,19 +4,14 @@ Count, rank, then word: the limiter first, then the need, then what is free. The
 does. May know the model and the shortages of the questions; decides nothing.
 """
 
-import datetime as dt
-import math
-
 from policy import names
 from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
 from policy.rules.deadlock import Cure
-from policy.rules.guarantee import GuaranteeShort
 from policy.rules.model import RefusalFacts, Shape
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
 from policy.rules.placement import NodesShort
-from policy.rules.queue_capacity import CapabilityShort
-from policy.rules.reservation import Reservation
+from policy.rules.words import called, count, members, plural, pods_need
 
 _MOST_REASONS = 5  # kinds of node named in one message; the rest are counted together
 
@@ -32,7 +27,7 @@ def forming(group: Group) -> Told:
     text += _later(group)
     if group.leaving:
         text += f"; {group.leaving} terminating do not count"
-    return Reason.FORMING, "members", text, _members(group)
+    return Reason.FORMING, "members", text, members(group)
 
 
 def _later(group: Group) -> str:
@@ -43,11 +38,11 @@ def _later(group: Group) -> str:
 def quota(group: Group, short: QuotaShort) -> Told:
     resource = resource_of(short.key)
     need, free, hard = (quantity.text(n, resource) for n in (short.need, short.free, short.hard))
-    what = f"the {short.missing} missing need{_s(short.missing)} {need} {short.key}"
-    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
+    what = f"the {short.missing} missing need{plural(short.missing)} {need} {short.key}"
+    numbers = members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
     if short.never:
         whole = quantity.text(max(short.whole, short.need), resource)
-        text = f"can never fit: {_pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} "
+        text = f"can never fit: {pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} "
         text += "in all; starts by itself if the quota is raised"
         return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, numbers
     text = f"{len(group.members)} of {group.minimum} created; {what}, quota {short.quota} has {free} of {hard} left"
@@ -60,19 +55,19 @@ def unstated(group: Group, short: QuotaUnstated) -> Told:
     text = (
         f"quota {short.quota} demands that every container states {short.key}; the pods do not, so waiting won't help"
     )
-    return Reason.REQUESTS_MISSING, f"quota/{short.quota}/{short.key}", text, _members(group)
+    return Reason.REQUESTS_MISSING, f"quota/{short.quota}/{short.key}", text, members(group)
 
 
 def create_refused(group: Group, refusal: RefusalFacts) -> Told:
     """Something other than a shortage that we count keeps the owner from making its pods."""
     text = f"{len(group.members)} of {group.minimum} created; the API server refuses the rest: {refusal.message}"
     reason = Reason.REQUESTS_MISSING if refusal.unstated else Reason.CREATE_REFUSED
-    return reason, f"create/{refusal.quota}", text, _members(group)
+    return reason, f"create/{refusal.quota}", text, members(group)
 
 
 def giving_back(group: Group, cure: Cure, keeper: Group, told: Told) -> Told:
     """What the pods say before they go, and their owner afterwards."""
-    text = f"{_count(len(group.members), 'pod')} given back, since {_called(keeper)} goes first in quota {cure.quota}; "
+    text = f"{count(len(group.members), 'pod')} given back, since {called(keeper)} goes first in quota {cure.quota}; "
     text += f"starts again, in its old place, when all {group.minimum} fit"
     return Reason.GIVEN_BACK, f"quota/{cure.quota}", text, told[3]
 
@@ -84,22 +79,22 @@ def saving_deadline(group: Group, told: Told) -> Told:
 
 def given_back(group: Group, told: Told) -> Told:
     """A group whose owners we suspended, and what it waits for."""
-    text = f"{_suspended(group)} suspended by ganggate until all {_count(group.minimum, 'pod')} fit: {told[2]}"
+    text = f"{_suspended(group)} suspended by ganggate until all {count(group.minimum, 'pod')} fit: {told[2]}"
     return Reason.GIVEN_BACK, told[1], text, told[3]
 
 
 def resumed(group: Group, why: str) -> Told:
-    return Reason.RESUMED, "", f"{_suspended(group)} resumed: {why}", _members(group)
+    return Reason.RESUMED, "", f"{_suspended(group)} resumed: {why}", members(group)
 
 
 def taken_over(group: Group, owners: list[str]) -> Told:
     """Somebody else ended our suspension: no fight."""
     text = f"{', '.join(owners)} resumed by somebody else: ganggate will not suspend it again"
-    return Reason.RESUMED, "foreign", text, _members(group)
+    return Reason.RESUMED, "foreign", text, members(group)
 
 
 def deadlocked(cure: Cure, keeper: Group, told: Told) -> Told:
-    text = f"{told[2]}; holds part of quota {cure.quota}, which {_called(keeper)} needs first, "
+    text = f"{told[2]}; holds part of quota {cure.quota}, which {called(keeper)} needs first, "
     text += f"and keeps it: {cure.stuck}"
     return Reason.QUOTA_DEADLOCK, told[1], text, told[3]
 
@@ -127,104 +122,36 @@ def _suspended(group: Group) -> str:
     return ", ".join(owner.called for owner in group.suspended[:_MOST_REASONS])
 
 
-def _called(group: Group) -> str:
-    return f"{group.identity.kind} {group.identity.name}"
-
-
-def capability(group: Group, short: CapabilityShort, pods: int) -> Told:
-    """`pods` need the room: the members that start together, or one that would join them."""
-    return _capability(group, short, f"{_pods_need(pods)} {_amount(short, short.need)} {short.resource}")
-
-
-def beyond(group: Group, short: CapabilityShort, pods: int) -> Told:
-    """Members made anew that ask for more than those before them did."""
-    more = f"{_amount(short, short.need)} more {short.resource}"
-    return _capability(group, short, f"{_pods_need(pods)} {more} than its group was promised")
-
-
-def _capability(group: Group, short: CapabilityShort, what: str) -> Told:
-    free, limit = _amount(short, short.free), _amount(short, short.capability)
-    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "capabilityNano": short.capability}
-    limiter = f"queue/{short.queue}/{short.resource}"
-    if short.never:
-        text = f"can never fit: {what}, queue {short.queue} has a capability of {limit}"
-        return Reason.NEVER_FITS, limiter, text, numbers
-    return Reason.QUEUE_CAPABILITY_SHORT, limiter, f"{what}, queue {short.queue} has {free} of {limit} left", numbers
-
-
-def guarantee(group: Group, short: GuaranteeShort, pods: int) -> Told:
-    """`pods` need room that is free and kept for others."""
-    need, free, kept = (quantity.text(n, short.resource) for n in (short.need, short.free, short.kept))
-    text = f"{_pods_need(pods)} {need} {short.resource}; {free} free, of which {kept} kept: guaranteed to "
-    text += _several("queue", short.whose)
-    numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "keptNano": short.kept}
-    return Reason.QUEUE_CAPABILITY_SHORT, f"guarantee/{','.join(short.whose)}/{short.resource}", text, numbers
-
-
-def _several(what: str, those: tuple[str, ...]) -> str:
-    shown = ", ".join(those[:_MOST_REASONS])
-    more = f" and {len(those) - _MOST_REASONS} more" if len(those) > _MOST_REASONS else ""
-    return f"{what} {shown}" if len(those) == 1 else f"{what}s {shown}{more}"
-
-
-def _amount(short: CapabilityShort, nano: int) -> str:
-    return quantity.text(nano, short.resource)
-
-
 def nodes(group: Group, short: NodesShort) -> Told:
-    numbers = _members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
-    each = f"{_pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
+    numbers = members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
+    each = f"{pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
     seen = reasons_text(short.reasons)
     if short.never:
         why = f"no node could take even one were it up and empty: {seen}" if seen else "there are no nodes"
         text = f"can never fit: {each}, and {why}"
         return Reason.NEVER_FITS, "nodes", text, numbers
-    room = f" on {_count(short.on, 'node')}" if short.on else ""
+    room = f" on {count(short.on, 'node')}" if short.on else ""
     text = f"{each}: {short.fit} fit{room}; {seen}" if seen else f"{each}: {short.fit} fit{room}"
     if short.up_fit < short.wanted:
         text += f"; even with all nodes up and empty only {short.up_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
 
 
-def reserved(made: Reservation) -> str:
-    if made.at == math.inf:
-        return f"; {_count(len(made.rows), 'node')} kept free for it as they become so"
-    return f"; starts by {_clock(made.at)} at the latest, when what is in its way has ended"
-
-
-def behind(group: Group, ahead: Reservation, now: float) -> Told:
-    """It would fit now, and would still be there when the one ahead is to start."""
-    at = "as soon as its nodes are free" if ahead.at == math.inf else f"by {_clock(ahead.at)}"
-    text = f"{_count(len(group.first), 'pod')} would fit now, but {_called(ahead.group)}, ahead of it, is to start {at}"
-    text += ", and nothing says that they will have ended by then"
-    numbers = _members(group) | starts_in(ahead, now)
-    return Reason.BEHIND_RESERVATION, f"group/{ahead.group.key}", text, numbers
-
-
-def starts_in(made: Reservation, now: float) -> dict[str, int]:
-    """Seconds until a reserved group starts at the latest, where that is known."""
-    return {} if made.at == math.inf else {"startsIn": int(made.at - now)}
-
-
-def _clock(at: float) -> str:
-    return dt.datetime.fromtimestamp(at, dt.UTC).strftime("%H:%M:%S UTC")
-
-
 def problem(group: Group, found: Problem) -> Told:
-    return found.reason, "", found.message, _members(group)
+    return found.reason, "", found.message, members(group)
 
 
 def too_large(group: Group) -> Told:
     text = f"can never fit: minMember is {group.minimum}, but only {group.possible} pods will ever be made"
     text += f" ({group.source})"
-    return Reason.NEVER_FITS, "minMember", text, _members(group) | {"possible": group.possible or 0}
+    return Reason.NEVER_FITS, "minMember", text, members(group) | {"possible": group.possible or 0}
 
 
 def foreign_gates(group: Group) -> Told:
     gates = sorted({gate for member in group.members for gate in member.foreign_gates})
     held = sum(1 for member in group.members if member.foreign_gates)
-    text = f"{_count(held, 'pod')} behind gates that are not ours: {', '.join(gates)}; ours is lifted last"
-    return Reason.FOREIGN_GATE, ",".join(gates), text, _members(group) | {"held": held}
+    text = f"{count(held, 'pod')} behind gates that are not ours: {', '.join(gates)}; ours is lifted last"
+    return Reason.FOREIGN_GATE, ",".join(gates), text, members(group) | {"held": held}
 
 
 def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...]) -> Told:
@@ -232,16 +159,16 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
         f"{lifting} of {len(group.members)} pods (minMember {group.need}) fit: lifting their gates, queue {group.queue}"
     )
     if pinned:
-        text += f", placed on {_count(pinned, 'node')}"
+        text += f", placed on {count(pinned, 'node')}"
     if unverified:
         text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
     if group.later:
         text += f"{_later(group)}: their room is kept"
-    return Reason.ADMITTED, "", text, _members(group) | {"lifting": lifting, "nodes": pinned}
+    return Reason.ADMITTED, "", text, members(group) | {"lifting": lifting, "nodes": pinned}
 
 
 def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
-    numbers = _members(group) | {"lifted": lifted, "bound": bound}
+    numbers = members(group) | {"lifted": lifted, "bound": bound}
     text = f"{lifted} of {group.need} pods lifted, {bound} bound"
     if group.going and group.short:
         text += f"; {len(group.going)} terminating, whose room is free when they are gone"
@@ -255,31 +182,31 @@ def finished(group: Group) -> Told:
     """`group` as it was seen last; some members may have ended before the others."""
     together = max((m.lifted.min for m in group.members if m.lifted), default=group.need)
     text = f"no pod is left of {together} that started together"
-    return Reason.FINISHED, "", text, _members(group)
+    return Reason.FINISHED, "", text, members(group)
 
 
 def bypassed(group: Group, bound: int) -> Told:
     """Members that never stood behind our gate: from before the namespace's label, or freed by somebody else."""
     text = f"{len(group.members)} pods run without having been held by ganggate, {bound} bound; they are charged"
-    return Reason.BYPASSED, "", text, _members(group) | {"bound": bound}
+    return Reason.BYPASSED, "", text, members(group) | {"bound": bound}
 
 
 def released(group: Group) -> Told:
     text = f"namespace {group.identity.namespace} asks for no gangs any more: {len(group.gated)} gates lifted"
-    return Reason.RELEASED, "", text, _members(group)
+    return Reason.RELEASED, "", text, members(group)
 
 
 def refused(group: Group, refusals: list[str], seconds: float) -> Told:
     """The API server, or admission that is not ours, refused the patch that lifts."""
     text = f"{len(refusals)} patches refused, next try in {seconds:.0f} s: {refusals[0]}"
-    return Reason.LIFT_REFUSED, "patch", text, _members(group) | {"refused": len(refusals)}
+    return Reason.LIFT_REFUSED, "patch", text, members(group) | {"refused": len(refusals)}
 
 
 def too_many(group: Group, limit: int) -> Told:
     text = (
         f"{limit} groups of namespace {group.identity.namespace} wait already; this one is judged when one has started"
     )
-    return Reason.TOO_MANY_GROUPS, "groups", text, _members(group) | {"limit": limit}
+    return Reason.TOO_MANY_GROUPS, "groups", text, members(group) | {"limit": limit}
 
 
 def request_text(shape: Shape) -> str:
@@ -293,23 +220,7 @@ def request_text(shape: Shape) -> str:
 def reasons_text(reasons: dict[str, int]) -> str:
     """Nodes by reason, most frequent first; reasons comes ranked."""
     ranked = list(reasons.items())
-    parts = [f"{_count(n, 'node') if i == 0 else n} {why}" for i, (why, n) in enumerate(ranked)]
+    parts = [f"{count(n, 'node') if i == 0 else n} {why}" for i, (why, n) in enumerate(ranked)]
     shown = parts[:_MOST_REASONS]
     rest = sum(count for _, count in ranked[_MOST_REASONS:])
     return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])])
-
-
-def _pods_need(number: int) -> str:
-    return f"{_count(number, 'pod')} need{_s(number)}"
-
-
-def _s(number: int) -> str:
-    return "s" if number == 1 else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _members(group: Group) -> dict[str, int]:
-    return {"present": len(group.members), "minMember": group.need, "missing": group.missing}

@@ -3,7 +3,7 @@
 import pytest
 
 from policy.names import Reason
-from policy.rules import explain
+from policy.rules import explain, explain_queues
 from policy.rules.grouping import groups_of
 from policy.rules.model import Shape
 from policy.rules.namespace_quota import QuotaShort
@@ -63,7 +63,7 @@ def test_limits_are_told_in_the_units_of_their_resource(group):
 
 def test_a_capability_is_told_with_its_queue(group):
     short = CapabilityShort("org", "memory", 2**31 * NANO, 2**32 * NANO, 2**32 * NANO)
-    assert explain.capability(group, short, 1)[1:3] == (
+    assert explain_queues.capability(group, short, 1)[1:3] == (
         "queue/org/memory",
         "1 pod needs 2Gi memory, queue org has 0 of 4Gi left",
     )
