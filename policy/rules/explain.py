@@ -12,13 +12,12 @@ from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
 from policy.rules.deadlock import Cure
 from policy.rules.guarantee import GuaranteeShort
-from policy.rules.model import RefusalFacts, Shape
+from policy.rules.model import RefusalFacts
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
-from policy.rules.placement import NodesShort
 from policy.rules.queue_capacity import CapabilityShort
 from policy.rules.reservation import Reservation
-
-_MOST_REASONS = 5  # kinds of node named in one message; the rest are counted together
+from policy.rules.shortage import NodesShort
+from policy.rules.words import MOST_REASONS, count, pods_need, reasons_text, request_text, s, unknown
 
 Reason = names.Reason
 Told = tuple[Reason, str, str, dict[str, int]]  # reason, limiter, message, numbers
@@ -43,11 +42,11 @@ def _later(group: Group) -> str:
 def quota(group: Group, short: QuotaShort) -> Told:
     resource = resource_of(short.key)
     need, free, hard = (quantity.text(n, resource) for n in (short.need, short.free, short.hard))
-    what = f"the {short.missing} missing need{_s(short.missing)} {need} {short.key}"
+    what = f"the {short.missing} missing need{s(short.missing)} {need} {short.key}"
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "hardNano": short.hard}
     if short.never:
         whole = quantity.text(max(short.whole, short.need), resource)
-        text = f"can never fit: {_pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} "
+        text = f"can never fit: {pods_need(group.minimum)} {whole} {short.key}, quota {short.quota} allows {hard} "
         text += "in all; starts by itself if the quota is raised"
         return Reason.NEVER_FITS, f"quota/{short.quota}/{short.key}", text, numbers
     text = f"{len(group.members)} of {group.minimum} created; {what}, quota {short.quota} has {free} of {hard} left"
@@ -72,7 +71,7 @@ def create_refused(group: Group, refusal: RefusalFacts) -> Told:
 
 def giving_back(group: Group, cure: Cure, keeper: Group, told: Told) -> Told:
     """What the pods say before they go, and their owner afterwards."""
-    text = f"{_count(len(group.members), 'pod')} given back, since {_called(keeper)} goes first in quota {cure.quota}; "
+    text = f"{count(len(group.members), 'pod')} given back, since {_called(keeper)} goes first in quota {cure.quota}; "
     text += f"starts again, in its old place, when all {group.minimum} fit"
     return Reason.GIVEN_BACK, f"quota/{cure.quota}", text, told[3]
 
@@ -84,7 +83,7 @@ def saving_deadline(group: Group, told: Told) -> Told:
 
 def given_back(group: Group, told: Told) -> Told:
     """A group whose owners we suspended, and what it waits for."""
-    text = f"{_suspended(group)} suspended by ganggate until all {_count(group.minimum, 'pod')} fit: {told[2]}"
+    text = f"{_suspended(group)} suspended by ganggate until all {count(group.minimum, 'pod')} fit: {told[2]}"
     return Reason.GIVEN_BACK, told[1], text, told[3]
 
 
@@ -124,7 +123,7 @@ def never_binds(quota: str, key: str) -> tuple[Reason, str]:
 
 
 def _suspended(group: Group) -> str:
-    return ", ".join(owner.called for owner in group.suspended[:_MOST_REASONS])
+    return ", ".join(owner.called for owner in group.suspended[:MOST_REASONS])
 
 
 def _called(group: Group) -> str:
@@ -133,13 +132,13 @@ def _called(group: Group) -> str:
 
 def capability(group: Group, short: CapabilityShort, pods: int) -> Told:
     """`pods` need the room: the members that start together, or one that would join them."""
-    return _capability(group, short, f"{_pods_need(pods)} {_amount(short, short.need)} {short.resource}")
+    return _capability(group, short, f"{pods_need(pods)} {_amount(short, short.need)} {short.resource}")
 
 
 def beyond(group: Group, short: CapabilityShort, pods: int) -> Told:
     """Members made anew that ask for more than those before them did."""
     more = f"{_amount(short, short.need)} more {short.resource}"
-    return _capability(group, short, f"{_pods_need(pods)} {more} than its group was promised")
+    return _capability(group, short, f"{pods_need(pods)} {more} than its group was promised")
 
 
 def _capability(group: Group, short: CapabilityShort, what: str) -> Told:
@@ -155,15 +154,15 @@ def _capability(group: Group, short: CapabilityShort, what: str) -> Told:
 def guarantee(group: Group, short: GuaranteeShort, pods: int) -> Told:
     """`pods` need room that is free and kept for others."""
     need, free, kept = (quantity.text(n, short.resource) for n in (short.need, short.free, short.kept))
-    text = f"{_pods_need(pods)} {need} {short.resource}; {free} free, of which {kept} kept: guaranteed to "
+    text = f"{pods_need(pods)} {need} {short.resource}; {free} free, of which {kept} kept: guaranteed to "
     text += _several("queue", short.whose)
     numbers = _members(group) | {"needNano": short.need, "freeNano": short.free, "keptNano": short.kept}
     return Reason.QUEUE_CAPABILITY_SHORT, f"guarantee/{','.join(short.whose)}/{short.resource}", text, numbers
 
 
 def _several(what: str, those: tuple[str, ...]) -> str:
-    shown = ", ".join(those[:_MOST_REASONS])
-    more = f" and {len(those) - _MOST_REASONS} more" if len(those) > _MOST_REASONS else ""
+    shown = ", ".join(those[:MOST_REASONS])
+    more = f" and {len(those) - MOST_REASONS} more" if len(those) > MOST_REASONS else ""
     return f"{what} {shown}" if len(those) == 1 else f"{what}s {shown}{more}"
 
 
@@ -173,14 +172,16 @@ def _amount(short: CapabilityShort, nano: int) -> str:
 
 def nodes(group: Group, short: NodesShort) -> Told:
     numbers = _members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
-    each = f"{_pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
+    each = f"{pods_need(short.wanted)} {request_text(short.shape, each=short.wanted > 1)}"
     seen = reasons_text(short.reasons)
+    if short.unknown:
+        text = f"can never fit: {each}, and {unknown(short.unknown)}"
+        return Reason.NEVER_FITS, f"nodes/{short.unknown.key}", text, numbers
     if short.never:
         why = f"no node could take even one were it up and empty: {seen}" if seen else "there are no nodes"
         text = f"can never fit: {each}, and {why}"
         return Reason.NEVER_FITS, "nodes", text, numbers
-    room = f" on {_count(short.on, 'node')}" if short.on else ""
-    text = f"{each}: {short.fit} fit{room}; {seen}" if seen else f"{each}: {short.fit} fit{room}"
+    text = f"{each}: {short.fit} fit; {seen}" if seen else f"{each}: {short.fit} fit on {count(short.on, 'node')}"
     if short.up_fit < short.wanted:
         text += f"; even with all nodes up and empty only {short.up_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
@@ -188,14 +189,14 @@ def nodes(group: Group, short: NodesShort) -> Told:
 
 def reserved(made: Reservation) -> str:
     if made.at == math.inf:
-        return f"; {_count(len(made.rows), 'node')} kept free for it as they become so"
+        return f"; {count(len(made.rows), 'node')} kept free for it as they become so"
     return f"; starts by {_clock(made.at)} at the latest, when what is in its way has ended"
 
 
 def behind(group: Group, ahead: Reservation, now: float) -> Told:
     """It would fit now, and would still be there when the one ahead is to start."""
     at = "as soon as its nodes are free" if ahead.at == math.inf else f"by {_clock(ahead.at)}"
-    text = f"{_count(len(group.first), 'pod')} would fit now, but {_called(ahead.group)}, ahead of it, is to start {at}"
+    text = f"{count(len(group.first), 'pod')} would fit now, but {_called(ahead.group)}, ahead of it, is to start {at}"
     text += ", and nothing says that they will have ended by then"
     numbers = _members(group) | ({} if ahead.at == math.inf else {"startsIn": int(ahead.at - now)})
     return Reason.BEHIND_RESERVATION, f"group/{ahead.group.key}", text, numbers
@@ -218,7 +219,7 @@ def too_large(group: Group) -> Told:
 def foreign_gates(group: Group) -> Told:
     gates = sorted({gate for member in group.members for gate in member.foreign_gates})
     held = sum(1 for member in group.members if member.foreign_gates)
-    text = f"{_count(held, 'pod')} behind gates that are not ours: {', '.join(gates)}; ours is lifted last"
+    text = f"{count(held, 'pod')} behind gates that are not ours: {', '.join(gates)}; ours is lifted last"
     return Reason.FOREIGN_GATE, ",".join(gates), text, _members(group) | {"held": held}
 
 
@@ -227,7 +228,7 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
         f"{lifting} of {len(group.members)} pods (minMember {group.need}) fit: lifting their gates, queue {group.queue}"
     )
     if pinned:
-        text += f", placed on {_count(pinned, 'node')}"
+        text += f", placed on {count(pinned, 'node')}"
     if unverified:
         text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
     if group.later:
@@ -275,35 +276,6 @@ def too_many(group: Group, limit: int) -> Told:
         f"{limit} groups of namespace {group.identity.namespace} wait already; this one is judged when one has started"
     )
     return Reason.TOO_MANY_GROUPS, "groups", text, _members(group) | {"limit": limit}
-
-
-def request_text(shape: Shape) -> str:
-    """What one pod asks for, extended resources first, and where."""
-    amounts = sorted(shape.requests.items(), key=lambda item: ("/" not in item[0], item[0]))
-    text = ", ".join(f"{quantity.text(a, n)} {n}" for n, a in amounts if a) or "a place"
-    where = [f"{k}={v}" for k, v in sorted(shape.node_selector.items())]
-    return f"{text} with {', '.join(where)}" if where else text
-
-
-def reasons_text(reasons: dict[str, int]) -> str:
-    """Nodes by reason, most frequent first; reasons comes ranked."""
-    ranked = list(reasons.items())
-    parts = [f"{_count(n, 'node') if i == 0 else n} {why}" for i, (why, n) in enumerate(ranked)]
-    shown = parts[:_MOST_REASONS]
-    rest = sum(count for _, count in ranked[_MOST_REASONS:])
-    return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])])
-
-
-def _pods_need(number: int) -> str:
-    return f"{_count(number, 'pod')} need{_s(number)}"
-
-
-def _s(number: int) -> str:
-    return "s" if number == 1 else ""
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _members(group: Group) -> dict[str, int]:

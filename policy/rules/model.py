@@ -13,13 +13,21 @@ from policy import names
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
-from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
+from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
 
 Resources = dict[str, int]
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of everything in a Snapshot."""
+
+
+class Spread(Fact, frozen=True):
+    """A hard topology spread over pods like the one that has it; both inclusion policies as they are by default."""
+
+    key: str  # of the node label whose values are the domains
+    skew: int  # pods that a domain may have more than the one with fewest
+    selector: LabelSelector
 
 
 class Shape(Fact, frozen=True):
@@ -33,6 +41,9 @@ class Shape(Fact, frozen=True):
     host_ports: tuple[str, ...] = ()  # "TCP/8080", with the address where one is bound
     alone_on_node: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects the pod itself
     repels: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects other pods
+    repels_afar: tuple[PodAffinityTerm, ...] = ()  # any other anti-affinity: it closes nodes to others, too
+    beside: tuple[PodAffinityTerm, ...] = ()  # affinity on the hostname, each term of which selects the pod itself
+    spread: Spread | None = None
     unverifiable: tuple[str, ...] = ()  # what no snapshot can tell: claims, volumes, other inter-pod terms
     scheduler: str = names.DEFAULT_SCHEDULER
     priority: int = 0
@@ -101,6 +112,7 @@ class PodFacts(Fact, frozen=True):
     queue: str = ""  # that the pod names
     lifted: Lifted | None = None
     pin: str = ""  # the one node that its required affinity allows
+    nominated: str = ""  # the node that preemption makes room on, for it
     task_min: int = 0  # from the labels of a group without object
     started: float = 0.0  # when its kubelet took it
     lasts: int = 0  # seconds from then until its deadline has ended it for good; 0: nobody says
