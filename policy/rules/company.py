@@ -131,7 +131,7 @@ class Company:
         found = (
             row
             for row, other in self._there(pod.namespace)
-            if spread and other.deleted is None and picks(spread.selector, other.labels)
+            if spread and other.deleted is None and picks(spread.label_selector, other.labels)
         )
         return np.fromiter(found, dtype=np.int64)
 

@@ -13,21 +13,13 @@ from policy import names
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
-from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
+from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
 
 Resources = dict[str, int]
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of everything in a Snapshot."""
-
-
-class Spread(Fact, frozen=True):
-    """A hard topology spread over pods like the one that has it; both inclusion policies as they are by default."""
-
-    key: str  # of the node label whose values are the domains
-    skew: int  # pods that a domain may have more than the one with fewest
-    selector: LabelSelector
 
 
 class Shape(Fact, frozen=True):
@@ -43,7 +35,7 @@ class Shape(Fact, frozen=True):
     repels: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects other pods
     repels_afar: tuple[PodAffinityTerm, ...] = ()  # any other anti-affinity: it closes nodes to others, too
     beside: tuple[PodAffinityTerm, ...] = ()  # affinity on the hostname, each term of which selects the pod itself
-    spread: Spread | None = None
+    spread: TopologySpreadConstraint | None = None  # a hard one, over pods like itself
     unverifiable: tuple[str, ...] = ()  # what no snapshot can tell: claims, volumes, other inter-pod terms
     scheduler: str = names.DEFAULT_SCHEDULER
     priority: int = 0

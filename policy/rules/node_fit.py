@@ -49,7 +49,7 @@ def referenced(shape: Shape) -> tuple[str, ...]:
 def _topologies(shape: Shape) -> Iterator[str]:
     """Labels that a node must have, whatever their value, to be in any domain (both plugins' Filter)."""
     if shape.spread:
-        yield shape.spread.key
+        yield shape.spread.topology_key
     if shape.beside:
         yield names.HOSTNAME_LABEL
 

@@ -81,14 +81,14 @@ def _spread(pool: Pool, kind: Kind, takes: Counts, wanted: int, there: Rows) -> 
     spread = kind.shape.spread
     if spread is None:
         return takes
-    domain = np.where(pool.selected(kind.shape), pool.domains(spread.key), -1)
+    domain = np.where(pool.selected(kind.shape), pool.domains(spread.topology_key), -1)
     known, numbered = np.unique(domain, return_inverse=True)
     shift = int(len(known) > 0 and known[0] < 0)  # rows outside all domains are numbered first
     domain, domain_of_pods = numbered - shift, (numbered - shift)[there]
     counted = np.bincount(domain_of_pods[domain_of_pods >= 0], minlength=len(known) - shift)
     order = _sorted(pool, kind, np.flatnonzero(takes))
     room = np.minimum(takes, wanted)
-    return domains.even(room, order, wanted, domain=domain, there=counted.astype(np.int64), skew=spread.skew)
+    return domains.even(room, order, wanted, domain=domain, there=counted.astype(np.int64), skew=spread.max_skew)
 
 
 # --- the order of nodes --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import msgspec
 
 from policy import names
 from policy.rules import quantity, quota_traits, resources
-from policy.rules.model import Shape, Spread
+from policy.rules.model import Shape
 from policy.rules.objects import (
     Container,
     LabelSelector,
@@ -158,11 +158,11 @@ def _attracted(pod: Pod) -> tuple[_Terms, _Terms]:
     return ((), others) if others else (terms, ())
 
 
-def _spread(pod: Pod) -> tuple[Spread | None, tuple[str, ...]]:
+def _spread(pod: Pod) -> tuple[TopologySpreadConstraint | None, tuple[str, ...]]:
     """The one hard spread over pods like itself, or what cannot be judged."""
     hard = [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
     if len(hard) == 1 and _is_even(hard[0], pod.metadata.labels or {}):
-        return Spread(hard[0].topology_key, hard[0].max_skew, hard[0].label_selector or LabelSelector()), ()
+        return hard[0], ()
     return None, tuple(f"hard topology spread by {c.topology_key}" for c in hard)
 
 

@@ -82,7 +82,7 @@ def _reasons(pool: Pool, wanted: int, room: Room) -> Counter[str]:
         found["with room for fewer"] = int(np.count_nonzero((room.takes > 0) & (room.takes < wanted)))
     elif spread:
         idle = (room.takes > 0) & (room.counts == 0)
-        found[f"held back by the spread over {spread.key}"] = int(np.count_nonzero(idle))
+        found[f"held back by the spread over {spread.topology_key}"] = int(np.count_nonzero(idle))
     return +found
 
 

@@ -32,7 +32,9 @@ def unverifiable(members: Sequence[PodFacts]) -> tuple[str, ...]:
     found = {what for m in members for what in m.shape.unverifiable}
     shapes = list({id(m.shape): m.shape for m in members}.values())
     if len(shapes) > 1 and any(s.spread or s.beside for s in shapes):
-        found |= {f"hard topology spread by {s.spread.key} of pods that differ" for s in _unlike(shapes) if s.spread}
+        found |= {
+            f"hard topology spread by {s.spread.topology_key} of pods that differ" for s in _unlike(shapes) if s.spread
+        }
         if any(_followed(s.beside, members) for s in shapes if s.beside):
             found.add(f"pod affinity by {names.HOSTNAME_LABEL} to pods that do not have it")
     return tuple(sorted(found))

@@ -17,7 +17,7 @@ def request_text(shape: Shape, *, each: bool = False) -> str:
     text += " each" if each else ""
     where = [f"{k}={v}" for k, v in sorted(shape.node_selector.items())]
     text += f" with {', '.join(where)}" if where else ""
-    text += f" spread over {shape.spread.key} (maxSkew {shape.spread.skew})" if shape.spread else ""
+    text += f" spread over {shape.spread.topology_key} (maxSkew {shape.spread.max_skew})" if shape.spread else ""
     return f"{text} on one node" if shape.beside else text
 
 

@@ -20,10 +20,10 @@ from policy.rules.model import (
     ScopeFact,
     Shape,
     Snapshot,
-    Spread,
 )
 from policy.rules.objects import LabelSelector, PodAffinityTerm, Taint
 from policy.rules.quantity import NANO
+from tests.unit.rules_facts import spread_of
 
 GPU = "nvidia.com/gpu"
 NOW = 1000.0
@@ -43,7 +43,7 @@ SHAPES = (
         alone_on_node=(PodAffinityTerm(names.HOSTNAME_LABEL, LabelSelector({"app": "a"})),),
     ),
     Shape(requests={GPU: NANO}, beside=(PodAffinityTerm(names.HOSTNAME_LABEL, LabelSelector({"app": "a"})),)),
-    Shape(requests={GPU: NANO}, spread=Spread("zone", 1, LabelSelector({"app": "b"}))),
+    Shape(requests={GPU: NANO}, spread=spread_of("zone", 1, LabelSelector({"app": "b"}))),
 )
 
 shapes = st.sampled_from(SHAPES)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policy.names import HOSTNAME_LABEL
 from policy.rules.company import clash
-from policy.rules.model import NodeFacts, PodFacts, Shape, Spread
+from policy.rules.model import NodeFacts, PodFacts, Shape
 from policy.rules.objects import LabelSelector, PodAffinityTerm
 from policy.rules.placement import place, scatter
 from policy.rules.pool import Pool
@@ -16,6 +16,7 @@ from policy.rules.quantity import NANO
 from policy.rules.shape import picks, selects
 from policy.rules.shortage import NodesShort
 from policy.rules.verdict import unverifiable
+from tests.unit.rules_facts import spread_of
 
 GPU = "nvidia.com/gpu"
 COLUMNS = (GPU, "cpu")
@@ -49,7 +50,7 @@ def shapes(draw, app, plain):
         alone_on_node=own,
         repels=tuple(term(t) for t in terms if t != app),
         beside=(term(app),) if bound == "beside" else (),
-        spread=Spread(bound, draw(st.integers(1, 2)), LabelSelector({"app": app})) if bound in SPREADS else None,
+        spread=spread_of(bound, draw(st.integers(1, 2)), LabelSelector({"app": app})) if bound in SPREADS else None,
     )
 
 
@@ -109,12 +110,12 @@ def level(pod, node, on):
     """podtopologyspread, with the policies that are its defaults."""
     if not pod.shape.spread:
         return True
-    key, counts = pod.shape.spread.key, {}
+    key, counts = pod.shape.spread.topology_key, {}
     for each, there in on.items():
         if matches(each, pod):
-            alike = sum(picks(pod.shape.spread.selector, other.labels) for other in there)
+            alike = sum(picks(pod.shape.spread.label_selector, other.labels) for other in there)
             counts[each.labels[key]] = counts.get(each.labels[key], 0) + alike
-    return counts[node.labels[key]] + 1 - min(counts.values()) <= pod.shape.spread.skew
+    return counts[node.labels[key]] + 1 - min(counts.values()) <= pod.shape.spread.max_skew
 
 
 def quarrel(one, other):
@@ -281,7 +282,7 @@ def drawn(draw, kinds):
             host_ports=("TCP/80/0.0.0.0",) if bound == "port" else (),
             alone_on_node=(term(app),) if bound == "alone" else (),
             beside=(term(app),) if bound == "beside" else (),
-            spread=Spread(bound, draw.randint(1, 2), LabelSelector({"app": app})) if bound in SPREADS else None,
+            spread=spread_of(bound, draw.randint(1, 2), LabelSelector({"app": app})) if bound in SPREADS else None,
         )
         pods += pods_of(shape, app, draw.randint(1, 10 // kinds), f"c{number}-")
     standing = pods_of(Shape(requests=amounts(1, 1)), draw.choice("abc"), draw.randint(0, 3), "s")

@@ -4,13 +4,12 @@ import msgspec
 import pytest
 
 from policy.names import HOSTNAME_LABEL
-from policy.rules.model import Spread
 from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTerm, SelectorRequirement
 from policy.rules.placement import place, scatter
 from policy.rules.pool import Pool, columns_of
 from policy.rules.shortage import NodesShort
 from policy.rules.verdict import unverifiable
-from tests.unit.rules_facts import GPU, node, pod, pods, shape
+from tests.unit.rules_facts import GPU, node, pod, pods, shape, spread_of
 
 MINE = {"app": "a"}
 
@@ -91,7 +90,7 @@ def test_members_that_differ_go_to_one_node_that_takes_all_of_them():
 
 
 def even(key="zone", skew=1, **fields):
-    return shape(spread=Spread(key, skew, LabelSelector(MINE)), **fields)
+    return shape(spread=spread_of(key, skew, LabelSelector(MINE)), **fields)
 
 
 def zones(found, given):

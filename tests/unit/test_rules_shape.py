@@ -272,7 +272,11 @@ def even(*constraints, **labels):
 
 def test_a_hard_spread_over_pods_like_itself_is_read():
     found = even(EVEN | {"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Honor"})
-    assert (found.spread.key, found.spread.skew, found.spread.selector.match_labels) == ("zone", 2, {"app": "a"})
+    assert (found.spread.topology_key, found.spread.max_skew, found.spread.label_selector.match_labels) == (
+        "zone",
+        2,
+        {"app": "a"},
+    )
     assert found.unverifiable == ()
 
 
