@@ -52,7 +52,7 @@ def case(draw: random.Random, number: int, spaces: tuple[str, str]) -> Case:
             pod["metadata"]["finalizers"] = ["example.com/stay"]
             pod["metadata"]["annotations"] = {"pod-delete.stage.kwok.x-k8s.io/delay": "1h"}
             found.going.append(pod["metadata"]["name"])
-    for kind in range(draw.choice((1, 1, 2, 3))):
+    for kind in range(draw.choice((1, 1, 1, 2, 3))):
         template = _pod(draw, "", spaces[0], number, resource, "ab")
         for i in range(draw.randint(1, 5)):
             meta = template["metadata"] | {"name": f"c{number}-g{kind}-{i}"}

@@ -28,7 +28,7 @@ from tests.cluster.placement_cases import CASE
 
 CASES = int(os.environ.get("GANGGATE_PLACEMENTS", "40"))
 SEED = int(os.environ.get("GANGGATE_SEED", "1"))
-BATCH = 64  # side by side
+BATCH = 84  # side by side
 SPACES = ("gangs", "others")
 
 
