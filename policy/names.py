@@ -110,6 +110,7 @@ SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"  # of an EndpointSlice
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DEFAULT_GRACE_SECONDS: Final = 30  # spec.terminationGracePeriodSeconds of a pod that states none
+DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"  # + its name: a resource that a DeviceClass provides
 API_APPROVED: Final = "api-approved.kubernetes.io"
 
 # --- leader election, certificates, webhook configurations ---------------------------------------------------

@@ -16,12 +16,12 @@ from policy.cli.reports import Report
 from policy.cli.rows import Row
 from policy.cli.view import View
 from policy.cli.wording import amount
-from policy.rules import account, explain
+from policy.rules import account, words
 from policy.rules.account import LevelLine, QuotaLine
 from policy.rules.conclusions import Group
 from policy.rules.ledger import Ledger
 from policy.rules.model import PodFacts, Snapshot
-from policy.rules.placement import NodesShort
+from policy.rules.shortage import NodesShort
 from policy.rules.verdict import unverifiable
 
 
@@ -213,7 +213,7 @@ def _level(line: LevelLine) -> Level:
 
 def _nodes(short: NodesShort) -> Nodes:
     return Nodes(
-        short.wanted, short.fit, min(short.empty_fit, short.wanted), explain.request_text(short.shape), short.reasons
+        short.wanted, short.fit, min(short.empty_fit, short.wanted), words.request_text(short.shape), short.reasons
     )
 
 

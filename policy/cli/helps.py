@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from policy import names
 from policy.cli.rows import Row
 from policy.cli.wording import amount, count
-from policy.rules import explain
+from policy.rules import words
 from policy.rules.account import LevelLine, QuotaLine
 from policy.rules.conclusions import Group
 from policy.rules.model import Snapshot
-from policy.rules.placement import NodesShort
+from policy.rules.shortage import NodesShort
 
 Reason = names.Reason
 
@@ -71,7 +71,7 @@ def _nodes(case: Case) -> Iterator[str]:
     if case.nodes is None:
         return
     lacking = case.nodes.wanted - case.nodes.fit
-    yield f"room for {count(lacking, 'more pod')} of {explain.request_text(case.nodes.shape)}"
+    yield f"room for {count(lacking, 'more pod')} of {words.request_text(case.nodes.shape)}"
     for why, what in (("cordoned", "uncordon nodes"), ("not ready", "mend nodes")):
         if why in case.nodes.reasons:
             yield f"{what}: {case.nodes.reasons[why]} {why}"
@@ -95,7 +95,17 @@ def _never(case: Case) -> Iterator[str]:
         case "minMember":
             yield f"lower minMember to {case.group.possible} or less, or let its owner make {case.group.minimum} pods"
         case "nodes":
-            yield "a node that takes such a pod, or pods that ask for less, or for other nodes"
+            yield from _never_nodes(case)
+
+
+def _never_nodes(case: Case) -> Iterator[str]:
+    missing = case.nodes.unknown if case.nodes else None
+    if missing is None:
+        yield "a node that takes such a pod, or pods that ask for less, or for other nodes"
+        return
+    yield f"a node with {missing.text}"
+    if missing.near:
+        yield f"or pods that select what there is: {', '.join(missing.near)}"
 
 
 def _never_quota(case: Case, rest: str) -> Iterator[str]:

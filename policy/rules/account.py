@@ -14,8 +14,8 @@ from policy.rules import namespace_quota, placement, queue_capacity
 from policy.rules.conclusions import Absent, Group
 from policy.rules.ledger import Ledger
 from policy.rules.model import PodFacts, QueueFacts, QuotaFacts, Resources
-from policy.rules.placement import NodesShort
 from policy.rules.resources import scale, total
+from policy.rules.shortage import NodesShort
 
 
 class QuotaLine(msgspec.Struct, frozen=True):

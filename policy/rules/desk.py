@@ -24,6 +24,7 @@ from policy.rules.ledger import Ledger
 from policy.rules.model import Config, PodFacts
 from policy.rules.reservation import Reservations
 from policy.rules.resources import total
+from policy.rules.shortage import NodesShort
 
 
 class Desk:
@@ -110,16 +111,16 @@ def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, s
     late = desk.reservations.hindered(group, members)
     found = _placed(desk, members, frozenset().union(*(made.rows for made in late)))
     if isinstance(found, dict) or not late:
-        return explain.nodes(group, found) if isinstance(found, placement.NodesShort) else found
+        return explain.nodes(group, found) if isinstance(found, NodesShort) else found
     found = placement.place(desk.ledger.pool, members)  # would they fit, if nobody were ahead?
-    if isinstance(found, placement.NodesShort):
+    if isinstance(found, NodesShort):
         return explain.nodes(group, found)
     for m in members:
         desk.ledger.pool.refund(desk.ledger.pool.row_of[found[m.uid]], m)
     return explain_queues.behind(group, late[0], desk.now)
 
 
-def _placed(desk: Desk, members: Sequence[PodFacts], shut: frozenset[int]) -> dict[str, str] | placement.NodesShort:
+def _placed(desk: Desk, members: Sequence[PodFacts], shut: frozenset[int]) -> dict[str, str] | NodesShort:
     """A node for each member, none of those that are shut."""
     pool = desk.ledger.pool
     pool.shut = shut

@@ -8,12 +8,20 @@ from policy import names
 from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
 from policy.rules.deadlock import Cure
-from policy.rules.model import RefusalFacts, Shape
+from policy.rules.model import RefusalFacts
 from policy.rules.namespace_quota import QuotaShort, QuotaUnstated, resource_of
-from policy.rules.placement import NodesShort
-from policy.rules.words import called, count, members, plural, pods_need
-
-_MOST_REASONS = 5  # kinds of node named in one message; the rest are counted together
+from policy.rules.shortage import NodesShort
+from policy.rules.words import (
+    MOST_REASONS,
+    called,
+    count,
+    members,
+    plural,
+    pods_need,
+    reasons_text,
+    request_text,
+    unknown,
+)
 
 Reason = names.Reason
 Told = tuple[Reason, str, str, dict[str, int]]  # reason, limiter, message, numbers
@@ -119,19 +127,21 @@ def never_binds(quota: str, key: str) -> tuple[Reason, str]:
 
 
 def _suspended(group: Group) -> str:
-    return ", ".join(owner.called for owner in group.suspended[:_MOST_REASONS])
+    return ", ".join(owner.called for owner in group.suspended[:MOST_REASONS])
 
 
 def nodes(group: Group, short: NodesShort) -> Told:
     numbers = members(group) | {"wanted": short.wanted, "fit": short.fit, "emptyFit": short.empty_fit}
-    each = f"{pods_need(short.wanted)} {request_text(short.shape)}" + (" each" if short.wanted > 1 else "")
+    each = f"{pods_need(short.wanted)} {request_text(short.shape, each=short.wanted > 1)}"
     seen = reasons_text(short.reasons)
+    if short.unknown:
+        text = f"can never fit: {each}, and {unknown(short.unknown)}"
+        return Reason.NEVER_FITS, f"nodes/{short.unknown.key}", text, numbers
     if short.never:
         why = f"no node could take even one were it up and empty: {seen}" if seen else "there are no nodes"
         text = f"can never fit: {each}, and {why}"
         return Reason.NEVER_FITS, "nodes", text, numbers
-    room = f" on {count(short.on, 'node')}" if short.on else ""
-    text = f"{each}: {short.fit} fit{room}; {seen}" if seen else f"{each}: {short.fit} fit{room}"
+    text = f"{each}: {short.fit} fit; {seen}" if seen else f"{each}: {short.fit} fit on {count(short.on, 'node')}"
     if short.up_fit < short.wanted:
         text += f"; even with all nodes up and empty only {short.up_fit} would fit"
     return Reason.NODES_SHORT, "nodes", text, numbers
@@ -207,20 +217,3 @@ def too_many(group: Group, limit: int) -> Told:
         f"{limit} groups of namespace {group.identity.namespace} wait already; this one is judged when one has started"
     )
     return Reason.TOO_MANY_GROUPS, "groups", text, members(group) | {"limit": limit}
-
-
-def request_text(shape: Shape) -> str:
-    """What one pod asks for, extended resources first, and where."""
-    amounts = sorted(shape.requests.items(), key=lambda item: ("/" not in item[0], item[0]))
-    text = ", ".join(f"{quantity.text(a, n)} {n}" for n, a in amounts if a) or "a place"
-    where = [f"{k}={v}" for k, v in sorted(shape.node_selector.items())]
-    return f"{text} with {', '.join(where)}" if where else text
-
-
-def reasons_text(reasons: dict[str, int]) -> str:
-    """Nodes by reason, most frequent first; reasons comes ranked."""
-    ranked = list(reasons.items())
-    parts = [f"{count(n, 'node') if i == 0 else n} {why}" for i, (why, n) in enumerate(ranked)]
-    shown = parts[:_MOST_REASONS]
-    rest = sum(count for _, count in ranked[_MOST_REASONS:])
-    return ", ".join([*shown, *([f"{rest} for other reasons"] if rest else [])])

@@ -78,6 +78,7 @@ def pod(item: Pod) -> PodFacts:
         queue=queue,
         lifted=_lifted(meta),
         pin=single_node(item),
+        nominated=item.status.nominated_node_name,
         task_min=task_min(meta),
         started=epoch(item.status.start_time) if spec.active_deadline_seconds else 0.0,
         lasts=_lasts(spec),

@@ -5,6 +5,7 @@ is undone as a whole. May know the model and the five questions' own books; deci
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import msgspec
 
@@ -26,7 +27,6 @@ class Ledger:
         self._price = namespace_quota.Prices()
         self._counts: dict[tuple[str, str], Resources] = {}
         self._tallies: dict[str, list[namespace_quota.Tally]] = {}  # by namespace
-        self._by_namespace: dict[str, list[PodFacts]] = {}
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
@@ -41,13 +41,12 @@ class Ledger:
         fixed: list[tuple[str, PodFacts]] = []
         adrift: list[PodFacts] = []
         for pod in self.snapshot.pods:
-            if pod.namespace in self.quotas:
-                self._by_namespace.setdefault(pod.namespace, []).append(pod)
             if pod.over or (pod.gated and self._held(pod)):
                 continue
             queue = queue_of.get(pod.uid) or self._queue_of(pod, groups)
             asked.setdefault((queue, id(pod.shape)), []).append(pod)
             at = pod.node or (pod.pin if pod.lifted else "")  # a pin that a user wrote promises nothing
+            at = at or ("" if pod.deleted else pod.nominated)  # preemption makes room there, for nobody else
             if at:
                 fixed.append((at, pod))
             elif not pod.foreign_gates and pod.deleted is None:
@@ -57,6 +56,15 @@ class Ledger:
             self.charge_queue(queue, scale(pods[0].shape.requests, len(pods)))
         self.pool.charge_all(fixed)
         placement.scatter(self.pool, adrift)
+
+    @cached_property
+    def _by_namespace(self) -> dict[str, list[PodFacts]]:
+        """Pods of the namespaces that have quotas: of no use where nothing is missing."""
+        found: dict[str, list[PodFacts]] = {name: [] for name in self.quotas}
+        for pod in self.snapshot.pods:
+            if pod.namespace in found:
+                found[pod.namespace].append(pod)
+        return found
 
     def holders(self) -> Iterator[tuple[str, PodFacts]]:
         """Everything that is charged for a pod that exists, with its queue."""

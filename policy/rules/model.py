@@ -10,10 +10,11 @@ from typing import Literal
 import msgspec
 
 from policy import names
+from policy.rules.config import Config as Config  # noqa: PLC0414 -- handed on: facts and settings are asked for together
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
-from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
+from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
 
 Resources = dict[str, int]
 
@@ -33,6 +34,9 @@ class Shape(Fact, frozen=True):
     host_ports: tuple[str, ...] = ()  # "TCP/8080", with the address where one is bound
     alone_on_node: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects the pod itself
     repels: tuple[PodAffinityTerm, ...] = ()  # anti-affinity on the hostname that selects other pods
+    repels_afar: tuple[PodAffinityTerm, ...] = ()  # any other anti-affinity: it closes nodes to others, too
+    beside: tuple[PodAffinityTerm, ...] = ()  # affinity on the hostname, each term of which selects the pod itself
+    spread: TopologySpreadConstraint | None = None  # a hard one, over pods like itself
     unverifiable: tuple[str, ...] = ()  # what no snapshot can tell: claims, volumes, other inter-pod terms
     scheduler: str = names.DEFAULT_SCHEDULER
     priority: int = 0
@@ -101,6 +105,7 @@ class PodFacts(Fact, frozen=True):
     queue: str = ""  # that the pod names
     lifted: Lifted | None = None
     pin: str = ""  # the one node that its required affinity allows
+    nominated: str = ""  # the node that preemption makes room on, for it
     task_min: int = 0  # from the labels of a group without object
     started: float = 0.0  # when its kubelet took it
     lasts: int = 0  # seconds from then until its deadline has ended it for good; 0: nobody says
@@ -286,18 +291,3 @@ class Snapshot(Fact, frozen=True):
     kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
     usage: dict[str, Resources] = {}  # by queue, what it used over time, less the further back
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
-
-
-class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Settings of the deciding half; units in the names."""
-
-    give_back_after_seconds: float = 2.0  # of standstill: pods of one Job come in waves
-
-    placement: bool = True
-    pin: bool = True
-    bind_timeout_seconds: float = 120.0
-    max_waiting_groups_per_namespace: int = 1000
-    reservations: bool = True  # for the first group that does not fit, where ends are known
-    drain_after_seconds: float = 0.0  # of waiting, before it holds nodes whatever runs there; 0: never
-    ageing_points_per_hour: int = 0  # of priority, that a group gains in the order by waiting; 0: none
-    usage_half_life_seconds: float = 0.0  # of what queues used, for their shares; 0: what they use now counts

@@ -4,10 +4,11 @@ The scheduler's static filters (plugins nodename, nodeaffinity, tainttoleration,
 k8s.io/kubernetes pkg/scheduler/framework/plugins), asked of one shape and one node. Amounts are placement's question.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from policy import names
 from policy.rules.model import NodeFacts, Shape
 from policy.rules.objects import NodeSelectorTerm, SelectorRequirement, Taint, Toleration
 
@@ -26,10 +27,10 @@ def refusal(node: NodeFacts, shape: Shape) -> str:
         return "cordoned"
     for taint in node.taints:
         if taint.effect in _HARD_EFFECTS and not tolerated(taint, shape.tolerations):
-            return f"tainted {taint.key}={taint.value}" if taint.value else f"tainted {taint.key}"
+            return f"tainted {taint.key}"
     if not selected(node, shape):
         return "not matching " + selector_text(shape)
-    return ""
+    return next((f"without label {key}" for key in _topologies(shape) if key not in node.labels), "")
 
 
 def passing(node: NodeFacts, shape: Shape) -> bool:
@@ -41,8 +42,28 @@ def passing(node: NodeFacts, shape: Shape) -> bool:
 def referenced(shape: Shape) -> tuple[str, ...]:
     """The labels of a node that the shape looks at; NAME among them where it looks at the name."""
     terms = shape.node_terms
-    labels = {*shape.node_selector, *(r.key for t in terms for r in t.match_expressions)}
+    labels = {*shape.node_selector, *(r.key for t in terms for r in t.match_expressions), *_topologies(shape)}
     return tuple(sorted(labels | {NAME} if any(t.match_fields for t in terms) else labels))
+
+
+def _topologies(shape: Shape) -> Iterator[str]:
+    """Labels that a node must have, whatever their value, to be in any domain (both plugins' Filter)."""
+    if shape.spread:
+        yield shape.spread.topology_key
+    if shape.beside:
+        yield names.HOSTNAME_LABEL
+
+
+def requirements(shape: Shape) -> list[list[SelectorRequirement]]:
+    """All that a node must meet, one list for each alternative; NAME stands for the key of the node's name."""
+    common = [SelectorRequirement(key, "In", (value,)) for key, value in sorted(shape.node_selector.items())]
+    common += [SelectorRequirement(key, "Exists") for key in _topologies(shape)]
+    terms = [t for t in shape.node_terms if t.match_expressions or t.match_fields]
+    return [common + _whole(term) for term in terms] or [common]
+
+
+def _whole(term: NodeSelectorTerm) -> list[SelectorRequirement]:
+    return [*term.match_expressions, *(SelectorRequirement(NAME, f.operator, f.values) for f in term.match_fields)]
 
 
 def selected(node: NodeFacts, shape: Shape) -> bool:

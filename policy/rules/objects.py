@@ -150,6 +150,11 @@ class TopologySpreadConstraint(Wire, frozen=True):
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
     max_skew: int = 1
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
 
 
 class Volume(Wire, frozen=True):

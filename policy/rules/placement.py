@@ -6,35 +6,19 @@ is put first and tried again. So a yes is always true, and a no seldom false (te
 A trial that fails leaves the pool as it was. May know the pool and the model.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-import msgspec
 import numpy as np
 
+from policy.rules.company import likes, repelling
+from policy.rules.domains import Rows
 from policy.rules.model import PodFacts, Shape
-from policy.rules.pool import Counts, Kind, Matrix, Pool
+from policy.rules.objects import PodAffinityTerm
+from policy.rules.pool import Pool
+from policy.rules.room import Room, fullest_first, room_for
+from policy.rules.shortage import NodesShort, shortage
 
 _TRIES = 3  # orders of the classes
-_FEW = 16  # members, whose nodes are picked one by one
-
-
-class NodesShort(msgspec.Struct, frozen=True):
-    """Members that no node takes. `reasons` counts nodes; `empty_fit` is how many would fit if nothing ran."""
-
-    wanted: int
-    fit: int
-    empty_fit: int
-    shape: Shape
-    reasons: dict[str, int]
-    on: int = 0  # nodes that take at least one
-    up_fit: int = 0  # how many would fit if, besides, every node were ready and uncordoned
-
-    @property
-    def never(self) -> bool:
-        """Not even one member would fit on any node, were it up and empty."""
-        return self.up_fit == 0
-
 
 _Placed = list[tuple[int, Sequence[PodFacts]]]  # rows of the pool, and who goes there
 
@@ -42,29 +26,42 @@ _Placed = list[tuple[int, Sequence[PodFacts]]]  # rows of the pool, and who goes
 def place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
     """A node for each pod, charged in the pool; or the shortage, with the pool as it was."""
     classes = _pickiest_first(pool, _classes(pool, pods))
+    placed = _gathered(pool, classes)
     shortages: list[NodesShort] = []
-    for _ in range(_TRIES):
-        placed, fallen = _try(pool, classes)
-        if fallen is None:
-            return {pod.uid: pool.nodes[row].name for row, those in placed for pod in those}
-        shortages.append(fallen[1])
-        classes.insert(0, classes.pop(fallen[0]))
-        if fallen[0] == 0:
-            break
-    return shortages[0]
+    while not placed and len(shortages) < 2 * _TRIES:
+        placed, fallen = _try(pool, classes, roomiest=len(shortages) >= _TRIES)
+        if fallen is not None:
+            shortages.append(fallen[1])
+            classes.insert(0, classes.pop(fallen[0]))
+            if fallen[0] == 0:
+                break
+    return {pod.uid: pool.nodes[row].name for row, those in placed for pod in those} if placed else shortages[0]
 
 
-def _try(pool: Pool, classes: list[list[PodFacts]]) -> tuple[_Placed, tuple[int, NodesShort] | None]:
-    """Where all members go; or nothing, and the class that fell short."""
+def _gathered(pool: Pool, classes: list[list[PodFacts]]) -> _Placed:
+    """Where pods of several classes want each other beside them: all of these on one node that takes the whole."""
+    beside = [members for members in classes if members[0].shape.beside]
+    if len(beside) < 2:
+        return []
+    whole = np.zeros(len(pool.columns), dtype=np.int64)
+    for members in beside:
+        whole += pool.vector(members[0].shape) * len(members)
+    return _try(pool, beside + [members for members in classes if not members[0].shape.beside], whole)[0]
+
+
+def _try(
+    pool: Pool, classes: list[list[PodFacts]], bundle: Rows | None = None, *, roomiest: bool = False
+) -> tuple[_Placed, tuple[int, NodesShort] | None]:
+    """Where all members go; or nothing, and the class that fell short. `bundle` goes where the first class goes."""
     placed: _Placed = []
     for index, members in enumerate(classes):
-        room = _room(pool, members[0])
-        short = _shortage(pool, members, room)
+        room = room_for(pool, members[0], len(members), None if index else bundle)
+        short = shortage(pool, len(members), room)
         if short is not None:
             for row, pod in [(row, pod) for row, those in placed for pod in those]:
                 pool.refund(row, pod)
             return [], (index, short)
-        placed += _fill(pool, members, room)
+        placed += _fill(pool, members, room, roomiest=roomiest)
     return placed, None
 
 
@@ -72,22 +69,36 @@ def scatter(pool: Pool, pods: Iterable[PodFacts]) -> None:
     """Charge each pod where we would put it, as many as fit: the scheduler may bind them anywhere, at any moment."""
     classes = _classes(pool, sorted(pods, key=lambda p: (p.created, p.uid)))
     for members in sorted(classes, key=lambda members: -members[0].shape.priority):
-        _fill(pool, members, _room(pool, members[0]))
+        _fill(pool, members, room_for(pool, members[0], len(members)))
 
 
 def _classes(pool: Pool, pods: Iterable[PodFacts]) -> list[list[PodFacts]]:
     """Pods by shape, the most demanding first: extended resources, then the rest."""
     by_shape: dict[tuple[bytes, str, tuple[bool, ...]], list[PodFacts]] = {}
+    pods = list(pods)
+    terms = _own_terms(pods)
+    if pool.company.indifferent and not terms and _alike(pods):
+        return [pods] if pods else []
     for pod in pods:
-        key = (pool.key(pod.shape), pod.namespace, pool.company.outlook(pod))
-        by_shape.setdefault(key, []).append(pod)
+        outlook = pool.company.outlook(pod) + tuple(likes(each, pod) for each in terms)
+        by_shape.setdefault((pool.key(pod.shape), pod.namespace, outlook), []).append(pod)
     return sorted(by_shape.values(), key=lambda members: _demand(members[0].shape), reverse=True)
+
+
+def _alike(pods: list[PodFacts]) -> bool:
+    return all(pod.shape is pods[0].shape and pod.namespace == pods[0].namespace for pod in pods)
 
 
 def _pickiest_first(pool: Pool, classes: list[list[PodFacts]]) -> list[list[PodFacts]]:
     if len(classes) == 1:
         return classes
-    return sorted(classes, key=lambda members: int(np.count_nonzero(_room(pool, members[0]).counts)))
+    return sorted(classes, key=lambda members: int(np.count_nonzero(room_for(pool, members[0], len(members)).takes)))
+
+
+def _own_terms(pods: list[PodFacts]) -> list[tuple[PodAffinityTerm, ...]]:
+    """Terms of these pods that may tell some of them apart by their labels."""
+    shapes = {id(pod.shape): pod.shape for pod in pods}.values()
+    return [each for s in shapes for each in (*((t,) for t in repelling(s)), s.beside) if each]
 
 
 def _demand(shape: Shape) -> tuple[int, int, int]:
@@ -95,28 +106,11 @@ def _demand(shape: Shape) -> tuple[int, int, int]:
     return (extended, shape.requests.get("cpu", 0), shape.requests.get("memory", 0))
 
 
-class _Room(msgspec.Struct, frozen=True):
-    """How many pods like one each node takes, and the rows that are closed to it by pods already there."""
-
-    kind: Kind
-    counts: Counts
-    closed: set[int]
-
-
-def _room(pool: Pool, pod: PodFacts) -> _Room:
-    kind = pool.kind(pod.shape)
-    counts, closed = pool.counts(kind), pool.company.closed_to(pod) | pool.shut
-    if closed:
-        counts = counts.copy()
-        counts[list(closed)] = 0
-    return _Room(kind, counts, closed)
-
-
-def _fill(pool: Pool, members: Sequence[PodFacts], room: _Room) -> _Placed:
-    """Fullest node first; as many as the counts allow."""
+def _fill(pool: Pool, members: Sequence[PodFacts], room: Room, *, roomiest: bool = False) -> _Placed:
+    """Fullest node first, or last; as many as the counts allow."""
     placed: _Placed = []
     done = 0
-    for row in _fullest_first(pool, room, len(members)):
+    for row in fullest_first(pool, room, len(members), reverse=roomiest):
         those = members[done : done + int(room.counts[row])]
         placed.append((row, those))
         done += len(those)
@@ -125,59 +119,3 @@ def _fill(pool: Pool, members: Sequence[PodFacts], room: _Room) -> _Placed:
     for row, those in placed:
         pool.book(row, those)
     return placed
-
-
-def _fullest_first(pool: Pool, room: _Room, wanted: int) -> Iterator[int]:
-    """Rows that take the shape, by what is free of the scarcest thing it asks for, then by name."""
-    rows = np.flatnonzero(room.counts)
-    keys = [pool.free[rows, column] for column in _scarce(pool, room.kind)] + [pool.rank[rows]]
-    if wanted <= _FEW:  # the first few are found without sorting thousands
-        for _ in range(min(wanted, len(rows))):
-            first = _first(keys)
-            yield int(rows[first])
-            keys[0][first] = np.iinfo(np.int64).max
-    else:
-        yield from map(int, rows[np.lexsort(keys[::-1])])  # its last key is the first to sort by
-
-
-def _first(keys: list[Matrix]) -> int:
-    """Where the smallest stands, by the first key, then by the next; the last tells all apart."""
-    left = np.arange(len(keys[0]))
-    for key in keys:
-        values = key[left]
-        left = left[values == values.min()]
-        if len(left) == 1:
-            break
-    return int(left[0])
-
-
-def _scarce(pool: Pool, kind: Kind) -> list[int]:
-    """Columns of extended resources that the kind asks for; else of any but the number of pods."""
-    asked = [int(c) for c in np.flatnonzero(kind.request)]
-    extended = [c for c in asked if "/" in pool.columns[c]]
-    return extended or [c for c in asked if pool.columns[c] != "pods"] or [0]
-
-
-def _shortage(pool: Pool, members: Sequence[PodFacts], room: _Room) -> NodesShort | None:
-    kind, wanted = room.kind, len(members)
-    fit = int(np.minimum(room.counts, wanted).sum())
-    if fit >= wanted:
-        return None
-    empty, up = (int(np.minimum(counts, wanted).sum()) for counts in (kind.empty, kind.up))
-    reasons = sorted(_reasons(pool, room).items(), key=lambda item: (-item[1], item[0]))
-    return NodesShort(wanted, fit, empty, kind.shape, dict(reasons), on=int(np.count_nonzero(room.counts)), up_fit=up)
-
-
-def _reasons(pool: Pool, room: _Room) -> Counter[str]:
-    """Nodes that take none, by why: refused, closed by company, or without enough of something."""
-    found = Counter(room.kind.refusals)
-    free = ~room.kind.refused
-    if room.closed:
-        closed = np.zeros(len(pool.nodes), dtype=np.bool_)
-        closed[list(room.closed)] = True
-        found["taken by a pod with the same port or anti-affinity"] = int(np.count_nonzero(closed & free))
-        free &= ~closed
-    lacking = np.bincount(room.kind.lacking[free] + 1, minlength=len(pool.columns) + 1)[1:]
-    for name, count in zip(pool.columns, lacking, strict=True):
-        found["without enough " + ("places for pods" if name == "pods" else name)] = int(count)
-    return +found

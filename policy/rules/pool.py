@@ -7,24 +7,29 @@ and is mutable: bookings can be refunded. May know the model, node_fit and compa
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from policy.rules import quantity
 from policy.rules.company import Company
 from policy.rules.model import NodeFacts, PodFacts, Resources, Shape
-from policy.rules.node_fit import NAME, passing, referenced, refusal
+from policy.rules.node_fit import NAME, passing, referenced, refusal, selected
+from policy.rules.units import asked_units, offered_units, unit
 
 Matrix = npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int32]
+Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _MANY = 1 << 30  # pods: where nothing is asked for, nothing limits
-_MOST_OFFERED = 1 << 50  # a petabyte, or 10^12 cores: sums of what thousands of pods ask for stay in 64 bits
-_MOST_ASKED = _MOST_OFFERED + 1  # more than any node offers
-_MOST_KINDS = 512  # counted at the same time; each takes 8 bytes a node
+GRADES = 3  # of what a row lacks: it has none at all, too little, or what it has is in use
+NOWHERE = np.iinfo(np.int64).max
+_MOST_KINDS = 512  # counted at the same time; each takes 32 bytes a node
+
+
+def _none() -> Matrix:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass
@@ -37,27 +42,32 @@ class Kind:
     refusals: dict[str, int]  # how many rows, by why
     empty: Counts  # how many each row would take if nothing ran
     up: Counts  # and if it were ready and uncordoned besides
-    counts: Counts  # how many each row takes, as far as amounts tell
-    lacking: Matrix  # the column of which a row has not enough for one more, -1 where it has
-    seen: int = 0  # bookings that counts and lacking have taken in
+    asked: list[int]  # columns
+    scarce: list[int]  # columns by which nodes are filled: extended resources, else any but the number of pods
+    counts: Counts = field(default_factory=_none)  # how many each row takes, as far as amounts tell
+    free: Matrix = field(default_factory=_none)  # of the first scarce column, where a row takes any; else NOWHERE
+    seen: int = 0  # bookings that counts and free have taken in
+    lacks: Matrix = field(default_factory=_none)  # what each row is short of
+    weighed: int = 0  # bookings that lacks has taken in
 
 
 class Pool:
-    """Nodes and what is free on them, for one pass."""
+    """Nodes and what is free on them, for one pass. Rows stand in the order of names."""
 
     def __init__(self, nodes: Sequence[NodeFacts], columns: Iterable[str]) -> None:
-        self.nodes = list(nodes)
+        self.nodes = sorted(nodes, key=lambda node: node.name)
         self.columns = ["pods", *sorted(set(columns) - {"pods"})]
         self.row_of = {node.name: i for i, node in enumerate(self.nodes)}
-        self.rank = np.argsort(np.argsort(np.array([node.name for node in self.nodes], dtype=np.str_)))
         self.total = self._matrix()
         self.free = self.total.copy()
-        self.company = Company()
+        self.company = Company(self.domains)
         self.booked: list[int] = []  # rows, in the order of bookings and refunds
         self.shut: frozenset[int] = frozenset()  # rows that nobody is placed on for the moment
         self._keys: dict[int, bytes] = {}
+        self._vectors: dict[int, Matrix] = {}
         self._kinds: dict[bytes, Kind] = {}
         self._classes: dict[tuple[str, ...], tuple[list[NodeFacts], Matrix]] = {}
+        self._values: dict[str, tuple[dict[str, int], Matrix]] = {}
 
     def _matrix(self) -> Matrix:
         """Most nodes of a cluster offer the same."""
@@ -67,7 +77,7 @@ class Pool:
             told = tuple(node.allocatable.get(column, 0) for column in self.columns)
             row = known.get(told)
             if row is None:
-                row = known[told] = [_offered(c, amount) for c, amount in zip(self.columns, told, strict=True)]
+                row = known[told] = [offered_units(c, amount) for c, amount in zip(self.columns, told, strict=True)]
             rows.append(row)
         return np.array(rows, dtype=np.int64).reshape(len(self.nodes), len(self.columns))
 
@@ -127,7 +137,7 @@ class Pool:
         chosen = np.flatnonzero(rows)
         taken = (self.total - self.free)[chosen]
         extended = [i for i, column in enumerate(self.columns) if "/" in column]
-        keys = (self.rank[chosen], taken[:, 0], taken[:, extended].sum(axis=1))
+        keys = (chosen, taken[:, 0], taken[:, extended].sum(axis=1))
         return [int(row) for row in chosen[np.lexsort(keys)]]
 
     def offered(self) -> Resources:
@@ -140,7 +150,7 @@ class Pool:
         return self._sum(np.maximum(self.free[up], 0))
 
     def _sum(self, rows: Matrix) -> Resources:
-        return {c: int(n) * _unit(c) for c, n in zip(self.columns, rows.sum(axis=0), strict=True)}
+        return {c: int(n) * unit(c) for c, n in zip(self.columns, rows.sum(axis=0), strict=True)}
 
     # --- questions -------------------------------------------------------------------------------------------
 
@@ -153,8 +163,11 @@ class Pool:
 
     def vector(self, shape: Shape) -> Matrix:
         """The shape's request as a row; one pod takes one place in the pods column."""
-        row = [1 if c == "pods" else _asked(c, shape.requests.get(c, 0)) for c in self.columns]
-        return np.array(row, dtype=np.int64)
+        found = self._vectors.get(id(shape))
+        if found is None:
+            row = [1 if c == "pods" else asked_units(c, shape.requests.get(c, 0)) for c in self.columns]
+            found = self._vectors[id(shape)] = np.array(row, dtype=np.int64)
+        return found
 
     def kind(self, shape: Shape) -> Kind:
         key = self.key(shape)
@@ -175,67 +188,102 @@ class Pool:
             refusals[text] = refusals.get(text, 0) + int(count)
         refusals.pop("", None)
         request = self.vector(shape)
-        empty, up = (_counts(shape, request, self.total, mask) for mask in (refused, down))
-        nothing = np.empty(0, dtype=np.int32)
-        return Kind(shape, request, refused, refusals, empty, up, nothing, nothing.astype(np.int64))
+        asked = np.flatnonzero(request).tolist()
+        extended = [c for c in asked if "/" in self.columns[c]]
+        scarce = extended or [c for c in asked if self.columns[c] != "pods"] or [0]
+        empty, up = (_counts(shape, request, asked, self.total, mask) for mask in (refused, down))
+        return Kind(shape, request, refused, refusals, empty, up, asked, scarce)
+
+    @cached_property
+    def _states(self) -> Matrix:
+        """The number of each row's state and taints: most are alike."""
+        numbers: dict[object, int] = {}
+        told = (numbers.setdefault((n.ready, n.cordoned, n.taints), len(numbers)) for n in self.nodes)
+        return np.fromiter(told, dtype=np.int64, count=len(self.nodes))
 
     def _node_classes(self, labels: tuple[str, ...]) -> tuple[list[NodeFacts], Matrix]:
         """An example of each class of nodes that a shape can tell apart, and each row's class."""
         found = self._classes.get(labels)
         if found is None:
-            numbers: dict[object, int] = {}
-            examples: list[NodeFacts] = []
-            class_of = np.empty(len(self.nodes), dtype=np.int64)
-            for row, node in enumerate(self.nodes):
-                told = tuple(node.name if label == NAME else node.labels.get(label) for label in labels)
-                key = (node.ready, node.cordoned, node.taints, told)
-                class_of[row] = numbers.setdefault(key, len(numbers))
-                if len(numbers) > len(examples):
-                    examples.append(node)
-            found = self._classes[labels] = examples, class_of
+            class_of = self._states
+            for label in labels:
+                apart = class_of * (len(self.values(label)) + 1) + self.domains(label) + 1
+                class_of = np.unique(apart, return_inverse=True)[1]
+            _, first, class_of = np.unique(class_of, return_index=True, return_inverse=True)
+            found = self._classes[labels] = [self.nodes[row] for row in first.tolist()], class_of
         return found
+
+    def selected(self, shape: Shape) -> Mask:
+        """Rows that selector and required affinity allow, whatever their state."""
+        examples, class_of = self._node_classes(referenced(shape))
+        return np.array([selected(node, shape) for node in examples], dtype=np.bool_)[class_of]
+
+    def values(self, label: str) -> dict[str, int]:
+        """Values of a label, NAME among labels, numbered in their order."""
+        return self._labelled(label)[0]
+
+    def domains(self, label: str) -> Matrix:
+        """The number of each row's value of a label, -1 for rows without it."""
+        return self._labelled(label)[1]
+
+    def _labelled(self, label: str) -> tuple[dict[str, int], Matrix]:
+        found = self._values.get(label)
+        if found is None:
+            told = [node.name if label == NAME else node.labels.get(label) for node in self.nodes]
+            numbers = {value: number for number, value in enumerate(sorted({v for v in told if v is not None}))}
+            rows = np.array([-1 if value is None else numbers[value] for value in told], dtype=np.int64)
+            found = self._values[label] = numbers, rows
+        return found
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Keys of all labels, in order."""
+        return sorted({key for node in self.nodes for key in node.labels})
 
     def counts(self, kind: Kind) -> Counts:
         """How many pods of the kind each node takes now. Not to be written to."""
         changed = self.booked[kind.seen :]
-        if len(kind.counts) != len(self.nodes) or len(changed) > len(self.nodes):
-            kind.counts = _counts(kind.shape, kind.request, self.free, kind.refused)
-            kind.lacking = self._lacking(kind, self.free)
-        elif changed:
-            rows = np.array(sorted(set(changed)), dtype=np.int64)
-            kind.counts[rows] = _counts(kind.shape, kind.request, self.free[rows], kind.refused[rows])
-            kind.lacking[rows] = self._lacking(kind, self.free[rows])
         kind.seen = len(self.booked)
+        if len(kind.counts) != len(self.nodes) or len(changed) > len(self.nodes):
+            kind.counts = _counts(kind.shape, kind.request, kind.asked, self.free, kind.refused)
+            kind.free = np.where(kind.counts > 0, self.free[:, kind.scarce[0]], NOWHERE)
+        elif changed:
+            rows = list(set(changed))
+            free = self.free[rows]
+            counts = _counts(kind.shape, kind.request, kind.asked, free, kind.refused[rows])
+            kind.counts[rows] = counts
+            kind.free[rows] = np.where(counts > 0, free[:, kind.scarce[0]], NOWHERE)
         return kind.counts
 
-    def _lacking(self, kind: Kind, free: Matrix) -> Matrix:
-        """Of several columns that fall short an extended resource is told, else the first."""
+    def lacking(self, kind: Kind) -> Matrix:
+        """Of what each row has not enough for one more, as column x GRADES + grade; -1 where it has."""
+        changed = self.booked[kind.weighed :]
+        kind.weighed = len(self.booked)
+        if len(kind.lacks) != len(self.nodes) or len(changed) > len(self.nodes):
+            kind.lacks = self._lacks(kind, self.free, self.total)
+        elif changed:
+            rows = list(set(changed))
+            kind.lacks[rows] = self._lacks(kind, self.free[rows], self.total[rows])
+        return kind.lacks
+
+    def _lacks(self, kind: Kind, free: Matrix, total: Matrix) -> Matrix:
+        """Of several an extended resource is told, else the first."""
         found = np.full(len(free), -1, dtype=np.int64)
-        asked = [int(c) for c in np.flatnonzero(kind.request)]
-        for column in sorted(asked, key=lambda c: ("/" not in self.columns[c], c), reverse=True):
-            found[free[:, column] < kind.request[column]] = column
+        for column in sorted(kind.asked, key=lambda c: ("/" not in self.columns[c], c), reverse=True):
+            own, request = total[:, column], kind.request[column]
+            grade = (own > 0).astype(np.int64) + (own >= request)
+            found = np.where(free[:, column] < request, column * GRADES + grade, found)
         return found
 
 
-def _counts(shape: Shape, request: Matrix, free: Matrix, refused: Mask) -> Counts:
+def _counts(shape: Shape, request: Matrix, asked: list[int], free: Matrix, refused: Mask) -> Counts:
     """How many pods of the shape nodes with so much free take, as far as amounts tell and none refuses."""
-    asked = np.flatnonzero(request)
-    counts = (free[:, asked] // request[asked]).min(axis=1, initial=_MANY)
     most = 1 if shape.host_ports or shape.alone_on_node else _MANY
-    return np.where(refused, 0, np.clip(counts, 0, most)).astype(np.int32)
-
-
-def _offered(resource: str, nano: int) -> int:
-    return max(-_MOST_OFFERED, min(nano // _unit(resource), _MOST_OFFERED))
-
-
-def _asked(resource: str, nano: int) -> int:
-    return min(-(-nano // _unit(resource)), _MOST_ASKED)
-
-
-def _unit(resource: str) -> int:
-    """Nano units in one of the scheduler's."""
-    return 10**6 if resource == "cpu" else quantity.NANO
+    counts = np.full(len(free), most, dtype=np.int64)
+    for column in asked:
+        np.minimum(counts, free[:, column] // request[column], out=counts)
+    counts[refused | (counts < 0)] = 0
+    return counts
 
 
 def columns_of(shapes: Iterable[Resources]) -> set[str]:

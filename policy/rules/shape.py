@@ -11,7 +11,15 @@ import msgspec
 from policy import names
 from policy.rules import quantity, quota_traits, resources
 from policy.rules.model import Shape
-from policy.rules.objects import Container, NodeSelectorTerm, Pod, PodAffinityTerm, SelectorRequirement
+from policy.rules.objects import (
+    Container,
+    LabelSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodAffinityTerm,
+    SelectorRequirement,
+    TopologySpreadConstraint,
+)
 
 ANY_ADDRESS = "0.0.0.0"  # a host port without address is bound to all
 _NODE_NAME_FIELD = "metadata.name"
@@ -20,7 +28,9 @@ _NODE_NAME_FIELD = "metadata.name"
 def shape_of(pod: Pod) -> Shape:
     """Raises nothing: a pod with a quantity that does not parse asks for nothing and is unverifiable, and says so."""
     spec = pod.spec
-    alone, repels, others = _inter_pod(pod)
+    alone, repels, afar = _repelled(pod)
+    beside, attracted = _attracted(pod)
+    spread, uneven = _spread(pod)
     broken: tuple[str, ...] = ()
     try:
         wanted, limited = resources.requests(pod), resources.limits(pod)
@@ -37,7 +47,16 @@ def shape_of(pod: Pod) -> Shape:
                 host_ports=_host_ports(pod),
                 alone_on_node=alone,
                 repels=repels,
-                unverifiable=broken + _unverifiable(pod) + others,
+                repels_afar=afar,
+                beside=beside,
+                spread=spread,
+                unverifiable=(
+                    *broken,
+                    *_unverifiable(pod, wanted),
+                    *uneven,
+                    *(f"pod anti-affinity by {t.topology_key}" for t in afar),
+                    *(f"pod affinity by {t.topology_key}" for t in attracted),
+                ),
                 scheduler=spec.scheduler_name,
                 priority=spec.priority,
                 priority_class=spec.priority_class_name,
@@ -113,30 +132,63 @@ def _host_ports(pod: Pod) -> tuple[str, ...]:
 _Terms = tuple[PodAffinityTerm, ...]
 
 
-def _inter_pod(pod: Pod) -> tuple[_Terms, _Terms, tuple[str, ...]]:
-    """Plain anti-affinity on the hostname, to oneself and to others, can be judged; other required terms cannot."""
+def _repelled(pod: Pod) -> tuple[_Terms, _Terms, _Terms]:
+    """Anti-affinity on the hostname to pods like itself, to others there, and the rest, which cannot be judged."""
     affinity = pod.spec.affinity
-    anti = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
-    attracted = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
-    judged = [t for t in anti if t.topology_key == names.HOSTNAME_LABEL and _is_plain(t)]
+    terms = affinity.pod_anti_affinity.required if affinity and affinity.pod_anti_affinity else ()
+    judged = [t for t in terms if _is_local(t)]
     own = pod.metadata.labels or {}
-    others = [f"pod anti-affinity by {t.topology_key}" for t in anti if t not in judged]
-    others += [f"pod affinity by {t.topology_key}" for t in attracted]
     return (
         tuple(t for t in judged if selects(t, own)),
         tuple(t for t in judged if not selects(t, own)),
-        tuple(others),
+        tuple(t for t in terms if t not in judged),
     )
 
 
-def _is_plain(term: PodAffinityTerm) -> bool:
-    """The term looks at pods of its own namespace, by labels that it spells out."""
-    return not (term.namespaces or term.match_label_keys or term.mismatch_label_keys) and not term.namespace_selector
+def _attracted(pod: Pod) -> tuple[_Terms, _Terms]:
+    """Affinity that puts all pods like this one on one node; or, where any term asks for more, what cannot be judged.
+
+    Only a pod that all of its own terms select may be the first of its kind (satisfiesSelfAffinityCheck in
+    pkg/scheduler/framework/plugins/interpodaffinity/filtering.go).
+    """
+    affinity = pod.spec.affinity
+    terms = affinity.pod_affinity.required if affinity and affinity.pod_affinity else ()
+    own = pod.metadata.labels or {}
+    others = tuple(t for t in terms if not (_is_local(t) and selects(t, own)))
+    return ((), others) if others else (terms, ())
+
+
+def _spread(pod: Pod) -> tuple[TopologySpreadConstraint | None, tuple[str, ...]]:
+    """The one hard spread over pods like itself, or what cannot be judged."""
+    hard = [c for c in pod.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
+    if len(hard) == 1 and _is_even(hard[0], pod.metadata.labels or {}):
+        return hard[0], ()
+    return None, tuple(f"hard topology spread by {c.topology_key}" for c in hard)
+
+
+def _is_even(constraint: TopologySpreadConstraint, own: dict[str, str]) -> bool:
+    """By default policies, without minDomains, over pods by labels that it spells out and the pod itself has."""
+    selector = constraint.label_selector
+    plain = constraint.node_affinity_policy == "Honor" and constraint.node_taints_policy == "Ignore"
+    plain = plain and constraint.min_domains is None and not constraint.match_label_keys
+    stated = selector is not None and bool(selector.match_labels or selector.match_expressions)
+    return plain and stated and picks(selector, own)
+
+
+def _is_local(term: PodAffinityTerm) -> bool:
+    """The term looks at one node, and there at pods of its own namespace, by labels that it spells out."""
+    elsewhere = term.namespaces or term.namespace_selector is not None
+    plain = not (elsewhere or term.match_label_keys or term.mismatch_label_keys)
+    return plain and term.topology_key == names.HOSTNAME_LABEL
 
 
 def selects(term: PodAffinityTerm, labels: dict[str, str]) -> bool:
-    """True when a plain term picks a pod of the same namespace with these labels; no selector picks none."""
-    selector = term.label_selector
+    """True when the term's selector picks a pod with these labels."""
+    return picks(term.label_selector, labels)
+
+
+def picks(selector: LabelSelector | None, labels: dict[str, str]) -> bool:
+    """An empty selector picks all, none picks none (LabelSelectorAsSelector in apimachinery's meta/v1)."""
     if selector is None:
         return False
     by_labels = all(labels.get(k) == v for k, v in (selector.match_labels or {}).items())
@@ -156,13 +208,12 @@ def _meets(requirement: SelectorRequirement, labels: dict[str, str]) -> bool:
             return value is None
 
 
-def _unverifiable(pod: Pod) -> tuple[str, ...]:
+def _unverifiable(pod: Pod, wanted: dict[str, int]) -> tuple[str, ...]:
     spec = pod.spec
     found: list[str] = []
     if spec.resource_claims:
         found.append("resource claims")
+    found += [f"{name} of a DeviceClass" for name in wanted if name.startswith(names.DEVICE_CLASS_PREFIX)]
     if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes):
         found.append("volume affinity")
-    if any(c.when_unsatisfiable == "DoNotSchedule" for c in spec.topology_spread_constraints):
-        found.append("hard topology spread")
     return tuple(found)

@@ -12,7 +12,9 @@ from policy import names
 from policy.rules import explain, lifecycle
 from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.explain import Told
-from policy.rules.model import PodFacts
+from policy.rules.model import PodFacts, Shape
+from policy.rules.objects import PodAffinityTerm
+from policy.rules.shape import selects
 
 HOPELESS = frozenset({names.Reason.NEVER_FITS, names.Reason.REQUESTS_MISSING})  # waiting does not help
 
@@ -26,8 +28,26 @@ def finished(group: Group) -> Decision:
 
 
 def unverifiable(members: Sequence[PodFacts]) -> tuple[str, ...]:
-    """By name, what no snapshot can tell about where these pods may run."""
-    return tuple(sorted({what for m in members for what in m.shape.unverifiable}))
+    """By name, what no snapshot can tell about where these pods may run, or no plan can keep for all of them."""
+    found = {what for m in members for what in m.shape.unverifiable}
+    shapes = list({id(m.shape): m.shape for m in members}.values())
+    if len(shapes) > 1 and any(s.spread or s.beside for s in shapes):
+        found |= {
+            f"hard topology spread by {s.spread.topology_key} of pods that differ" for s in _unlike(shapes) if s.spread
+        }
+        if any(_followed(s.beside, members) for s in shapes if s.beside):
+            found.add(f"pod affinity by {names.HOSTNAME_LABEL} to pods that do not have it")
+    return tuple(sorted(found))
+
+
+def _unlike(shapes: list[Shape]) -> list[Shape]:
+    """None where all are equal: a snapshot that was written and read back has an object for each pod."""
+    return shapes if any(s != shapes[0] for s in shapes) else []
+
+
+def _followed(terms: tuple[PodAffinityTerm, ...], members: Sequence[PodFacts]) -> bool:
+    """Members are meant that do not follow in turn: one bound elsewhere, early, would part the others from it."""
+    return any(m.shape.beside != terms and all(selects(t, m.labels) for t in terms) for m in members)
 
 
 def _lifted(group: Group) -> int:

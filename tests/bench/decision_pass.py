@@ -24,6 +24,7 @@ from policy.rules.model import (
     NamespaceFacts,
     NodeFacts,
     OwnerFacts,
+    PartFacts,
     PodFacts,
     QueueFacts,
     QuotaFacts,
@@ -81,8 +82,8 @@ def _gang(
     jobs: dict[str, OwnerFacts], uid: str, number: int, count: int, node: str, running: Shape = SHAPES[3]
 ) -> list[PodFacts]:
     namespace, shape = f"team-{number % 20}", SHAPES[number % len(SHAPES)]
-    size = Size(count, count, "spec.parallelism")
-    jobs[uid] = OwnerFacts("Job", namespace, uid, uid, "batch/v1", float(number), size, shape)
+    size, part = Size(count, count, "spec.parallelism"), PartFacts(count, count, shape)
+    jobs[uid] = OwnerFacts("Job", namespace, uid, uid, "batch/v1", float(number), size, (part,))
     identity = Identity("Job", namespace, uid, uid, how=f"controller Job {uid}")
     shape = running if node else shape
     return [

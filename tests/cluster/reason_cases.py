@@ -54,7 +54,7 @@ CALM = (
     ),
     Case(
         Reason.NODES_SHORT,
-        r"60 pods need 1 nvidia.com/gpu each: \d+ fit on \d nodes(; .*)?",
+        r"60 pods need 1 nvidia.com/gpu each: \d+ fit( on \d nodes|; .*)",
         provoking.nodes_short,
     ),
     Case(

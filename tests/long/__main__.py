@@ -58,6 +58,14 @@ def parts() -> list[Part]:
             Part(f"oracle-{seed}", ("tests/cluster/test_quota_oracle.py",), ORACLE | {"GANGGATE_SEED": str(seed)})
             for seed in range(1, 6)
         ),
+        *(
+            Part(
+                f"placement-{seed}",
+                ("tests/cluster/test_placement_oracle.py",),
+                {"GANGGATE_PLACEMENTS": "100", "GANGGATE_SEED": str(seed)},
+            )
+            for seed in range(1, 6)
+        ),
     ]
     found += [
         Part(

@@ -23,6 +23,7 @@ from policy.rules.model import (
 )
 from policy.rules.objects import LabelSelector, PodAffinityTerm, Taint
 from policy.rules.quantity import NANO
+from tests.unit.rules_facts import spread_of
 
 GPU = "nvidia.com/gpu"
 NOW = 1000.0
@@ -41,6 +42,8 @@ SHAPES = (
         requests={GPU: NANO},
         alone_on_node=(PodAffinityTerm(names.HOSTNAME_LABEL, LabelSelector({"app": "a"})),),
     ),
+    Shape(requests={GPU: NANO}, beside=(PodAffinityTerm(names.HOSTNAME_LABEL, LabelSelector({"app": "a"})),)),
+    Shape(requests={GPU: NANO}, spread=spread_of("zone", 1, LabelSelector({"app": "b"}))),
 )
 
 shapes = st.sampled_from(SHAPES)
@@ -98,6 +101,7 @@ def pods(draw, uid, jobs, nodes):
         queue=draw(queues),
         lifted=Lifted(draw(st.integers(1, 4)), draw(ages), draw(queues)) if began else None,
         pin=node if began or draw(st.integers(0, 9)) == 0 else "",
+        nominated="" if gated else draw(st.sampled_from(["", "", "", node])),
         task_min=draw(st.integers(0, 3)) if group and group.kind == LITE else 0,
     )
 
@@ -165,7 +169,7 @@ def nodes(draw, name):
             "memory": 2**42 * NANO,
             "pods": draw(st.integers(0, 9)) * NANO,
         },
-        labels={"zone": draw(st.sampled_from("ab"))},
+        labels={"zone": draw(st.sampled_from("ab")), names.HOSTNAME_LABEL: name},
         taints=draw(st.sampled_from([(), (), (Taint("dedicated", "ml", "NoSchedule"),)])),
         cordoned=draw(st.sampled_from([False, False, True])),
     )

@@ -20,6 +20,7 @@ from policy.rules.model import (
     Shape,
     Snapshot,
 )
+from policy.rules.objects import TopologySpreadConstraint
 from policy.rules.quantity import parse
 
 GPU = "nvidia.com/gpu"
@@ -46,6 +47,10 @@ def shape(gpu=1, cpu="1", memory=None, **fields):
     requests = {GPU: gpu, "cpu": cpu, "memory": memory}
     wanted = {name: parse(amount) for name, amount in requests.items() if amount is not None}
     return _interned(msgspec.json.encode(Shape(**{"requests": wanted, **fields}), order="sorted"))
+
+
+def spread_of(key, skew, selector):
+    return TopologySpreadConstraint(topology_key=key, max_skew=skew, label_selector=selector)
 
 
 def pod(name, *, of=None, like=None, job="", ns=NS, gated=True, **fields):

@@ -205,7 +205,7 @@ def test_nodes_by_reason_beside_what_is_placed_already():
         Of 8 pods of 1 nvidia.com/gpu, 1 cpu, 4 fit now and 8 would if
         every node were empty and up. Nodes that take none of them:
         NODES   WHY
-        2       without enough nvidia.com/gpu
+        2       full
         1       cordoned
         """
         )
@@ -223,7 +223,7 @@ def test_nodes_as_a_structure():
         "fit": 4,
         "fitIfEmpty": 8,
         "each": "1 nvidia.com/gpu, 1 cpu",
-        "reasons": {"without enough nvidia.com/gpu": 2, "cordoned": 1},
+        "reasons": {"full": 2, "cordoned": 1},
     }
 
 
@@ -231,6 +231,17 @@ def test_nodes_that_could_never_take_one():
     facts = snapshot(pods=pods(1, job="j", like=shape(gpu=9)), jobs=[job("j", 1)], nodes=nodes(2))
     assert explain(facts, "j").exit_code == 5
     assert advice(facts, "j") == ["a node that takes such a pod, or pods that ask for less, or for other nodes"]
+
+
+def test_a_label_that_no_node_has():
+    wanted = shape(node_selector={"gpu-type": "a10"})
+    facts = snapshot(
+        pods=pods(1, job="j", like=wanted), jobs=[job("j", 1)], nodes=nodes(1, labels={"gpu-type": "a100"})
+    )
+    assert explain(facts, "j").exit_code == 5
+    assert advice(facts, "j") == ["a node with gpu-type=a10", "or pods that select what there is: a100"]
+    nobody = msgspec.structs.replace(facts, nodes=nodes(1))
+    assert advice(nobody, "j") == ["a node with gpu-type=a10"]
 
 
 def test_nodes_too_few_even_when_empty():

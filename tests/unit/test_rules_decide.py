@@ -235,7 +235,7 @@ def test_nodes_short_with_the_reasons_of_nodes_ranked():
     given = [node("a", cordoned=True), node("b", gpu=0), node("c", gpu=0), node("d", gpu=3)]
     found = decided(**whole(8), nodes=given)
     assert found.message == (
-        "8 pods need 1 nvidia.com/gpu, 1 cpu each: 3 fit on 1 node; 2 nodes without enough nvidia.com/gpu, 1 cordoned"
+        "8 pods need 1 nvidia.com/gpu, 1 cpu each: 3 fit; 2 nodes without nvidia.com/gpu, 1 cordoned"
     )
 
 
@@ -247,12 +247,26 @@ def test_nodes_short_even_if_they_were_empty():
 
 
 def test_never_fits_on_any_node():
-    found = decided(pods=[pod("p", like=shape(gpu=9, node_selector={"zone": "a"}))], nodes=nodes(2))
+    found = decided(
+        pods=[pod("p", like=shape(gpu=9, node_selector={"zone": "a"}))],
+        nodes=[node("n0", labels={"zone": "a"}), node("n1", labels={"zone": "b"})],
+    )
     assert told(found) == (
         "hold",
         Reason.NEVER_FITS,
         "can never fit: 1 pod needs 9 nvidia.com/gpu, 1 cpu with zone=a, "
-        "and no node could take even one were it up and empty: 2 nodes not matching zone=a",
+        "and no node could take even one were it up and empty: "
+        "1 node not matching zone=a, 1 with too little nvidia.com/gpu",
+    )
+
+
+def test_a_label_that_no_node_carries_is_said_at_once_with_the_nearest():
+    labelled = [node(f"n{i}", labels={"gpu-type": kind}) for i, kind in enumerate(("a100", "h100", "b200"))]
+    found = decided(pods=[pod("p", like=shape(node_selector={"gpu-type": "a1000"}))], nodes=labelled)
+    assert (found.reason, found.limiter) == (Reason.NEVER_FITS, "nodes/gpu-type")
+    assert found.message == (
+        "can never fit: 1 pod needs 1 nvidia.com/gpu, 1 cpu with gpu-type=a1000, "
+        "and no node has gpu-type=a1000; nearest: a100, h100, b200"
     )
 
 
@@ -553,7 +567,7 @@ def test_a_member_made_again_waits_for_a_node_and_says_so():
     assert told(found) == (
         "hold",
         Reason.NODES_SHORT,
-        "1 pod needs 1 nvidia.com/gpu, 1 cpu: 0 fit; 1 node without enough nvidia.com/gpu",
+        "1 pod needs 1 nvidia.com/gpu, 1 cpu: 0 fit; 1 node full",
     )
 
 
@@ -667,6 +681,8 @@ def test_pods_that_run_already_can_never_be_too_many():
         (pod("x", gated=False, foreign_gates=("a.io/x",)), False),
         (pod("x", gated=False, deleted=NOW + 30), False),
         (pod("x", gated=True, namespace="other"), True),
+        (pod("x", gated=False, nominated="n0", namespace="other", like=shape(node_selector={"no": "where"})), True),
+        (pod("x", gated=False, nominated="n0", deleted=NOW + 30), False),
     ],
     ids=[
         "a pod of another namespace",
@@ -679,6 +695,8 @@ def test_pods_that_run_already_can_never_be_too_many():
         "one that others hold",
         "one that goes before it came",
         "one that is released in this pass",
+        "one for which preemption makes room",
+        "one of these that goes",
     ],
 )
 def test_what_is_charged_to_nodes(item, charged):

@@ -3,7 +3,7 @@
 import pytest
 
 from policy.names import Reason
-from policy.rules import explain, explain_queues
+from policy.rules import explain, explain_queues, words
 from policy.rules.grouping import groups_of
 from policy.rules.model import Shape
 from policy.rules.namespace_quota import QuotaShort
@@ -30,7 +30,7 @@ def group():
     ],
 )
 def test_what_one_pod_asks_for(given, text):
-    assert explain.request_text(given) == text
+    assert words.request_text(given) == text
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_one_pod_asks_for(given, text):
     ],
 )
 def test_reasons_of_nodes(reasons, text):
-    assert explain.reasons_text(reasons) == text
+    assert words.reasons_text(reasons) == text
 
 
 def test_bytes_are_told_in_binary_units(group):
@@ -75,7 +75,7 @@ def test_a_capability_is_told_with_its_queue(group):
         (
             NodesShort(8, 3, 8, shape(), {"cordoned": 2}, on=1, up_fit=8),
             Reason.NODES_SHORT,
-            "8 pods need 1 nvidia.com/gpu, 1 cpu each: 3 fit on 1 node; 2 nodes cordoned",
+            "8 pods need 1 nvidia.com/gpu, 1 cpu each: 3 fit; 2 nodes cordoned",
         ),
         (
             NodesShort(8, 3, 6, shape(), {}, on=2, up_fit=6),

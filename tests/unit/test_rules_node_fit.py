@@ -122,7 +122,7 @@ def test_tolerations(toleration, found):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"taints": (TAINT,)}, "tainted dedicated=ml"),
+        ({"taints": (TAINT,)}, "tainted dedicated"),
         ({"taints": (Taint("busy", "", "NoExecute"),)}, "tainted busy"),
         ({"taints": (Taint("slow", "", "PreferNoSchedule"),)}, ""),
         ({"cordoned": True}, "cordoned"),

@@ -86,7 +86,7 @@ def test_several_classes_go_largest_first():
 def test_the_number_of_pods_a_node_takes_is_a_resource():
     found = place(pool(nodes(1, pods=3)), pods(4))
     assert (found.fit, found.reasons) == (3, {})
-    assert place(pool(nodes(1, pods=0)), pods(1)).reasons == {"without enough places for pods": 1}
+    assert place(pool(nodes(1, pods=0)), pods(1)).reasons == {"without places for pods": 1}
 
 
 def test_a_node_that_is_gone_takes_its_charge_along():
@@ -145,13 +145,14 @@ def test_the_shortage_counts_nodes_by_reason_most_frequent_first():
     assert list(found.reasons.items()) == [
         ("not matching zone=a", 2),
         ("cordoned", 1),
-        (f"without enough {GPU}", 1),
+        (f"with too little {GPU}", 1),
     ]
 
 
 def test_of_several_lacking_resources_the_extended_one_is_told():
-    assert place(pool(nodes(1, gpu=0, cpu=0)), pods(1)).reasons == {f"without enough {GPU}": 1}
-    assert place(pool(nodes(1, cpu=0)), pods(1)).reasons == {"without enough cpu": 1}
+    assert place(pool(nodes(1, gpu=0, cpu=0)), pods(1)).reasons == {f"without {GPU}": 1}
+    assert place(pool(nodes(1, cpu=0)), pods(1)).reasons == {"without cpu": 1}
+    assert place(pool(nodes(1, cpu="500m")), pods(1)).reasons == {"with too little cpu": 1}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_a_pod_avoids_the_nodes_of_those_that_repel_it():
     given.charge("n0", pod("there", like=REPELS_B, labels={"app": "a"}))
     assert placed(place(given, pods(8, labels={"app": "b"}))) == {"n1": 8}
     found = place(given, pods(1, "q", labels={"app": "b"}))
-    assert found.reasons == {f"without enough {GPU}": 1, "taken by a pod with the same port or anti-affinity": 1}
+    assert found.reasons == {"full": 1, "taken by a pod with the same port or anti-affinity": 1}
 
 
 def test_members_of_one_group_may_repel_each_other():

@@ -92,7 +92,7 @@ def test_anti_affinity_to_others_is_known_too():
         ({"resourceClaims": [{"name": "x"}]}, ("resource claims",)),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "x"}}]}, ("volume affinity",)),
         ({"volumes": [{"name": "v", "ephemeral": {}}]}, ("volume affinity",)),
-        ({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, ("hard topology spread",)),
+        ({"topologySpreadConstraints": [{"topologyKey": "zone"}]}, ("hard topology spread by zone",)),
     ],
 )
 def test_what_no_snapshot_can_tell_is_said(spec, what):
@@ -230,3 +230,85 @@ def test_label_selectors(requirement, found):
 def test_an_empty_selector_picks_all_and_none_picks_none():
     assert selects(msgspec.convert({"labelSelector": {}}, PodAffinityTerm), {})
     assert not selects(PodAffinityTerm(), {})
+
+
+def beside(*terms):
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
+
+
+HOST = {"topologyKey": names.HOSTNAME_LABEL, "labelSelector": {"matchLabels": {"app": "a"}}}
+
+
+def test_affinity_on_the_hostname_to_pods_like_itself_puts_all_on_one_node():
+    found = shape_of(pod(beside(HOST), labels={"app": "a"}))
+    assert ([t.topology_key for t in found.beside], found.unverifiable) == ([names.HOSTNAME_LABEL], ())
+
+
+@pytest.mark.parametrize(
+    ("terms", "labels"),
+    [
+        ([HOST], {"app": "b"}),
+        ([HOST | {"namespaces": ["x"]}], {"app": "a"}),
+        ([HOST | {"namespaceSelector": {}}], {"app": "a"}),
+        ([HOST | {"topologyKey": "zone"}], {"app": "a"}),
+        ([HOST, HOST | {"labelSelector": {"matchLabels": {"app": "b"}}}], {"app": "a"}),
+        ([{"topologyKey": names.HOSTNAME_LABEL}], {"app": "a"}),
+    ],
+    ids=["to others", "elsewhere", "anywhere", "by zone", "to both", "to none"],
+)
+def test_other_affinity_cannot_be_judged(terms, labels):
+    found = shape_of(pod(beside(*terms), labels=labels))
+    assert found.beside == ()
+    assert found.unverifiable
+    assert all(what.startswith("pod affinity by ") for what in found.unverifiable)
+
+
+EVEN = {"topologyKey": "zone", "maxSkew": 2, "labelSelector": {"matchLabels": {"app": "a"}}}
+
+
+def even(*constraints, **labels):
+    return shape_of(pod({"topologySpreadConstraints": list(constraints)}, labels=labels or {"app": "a"}))
+
+
+def test_a_hard_spread_over_pods_like_itself_is_read():
+    found = even(EVEN | {"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Honor"})
+    assert (found.spread.topology_key, found.spread.max_skew, found.spread.label_selector.match_labels) == (
+        "zone",
+        2,
+        {"app": "a"},
+    )
+    assert found.unverifiable == ()
+
+
+def test_a_soft_spread_binds_nothing():
+    assert even(EVEN | {"whenUnsatisfiable": "ScheduleAnyway"}) is shape_of(pod({}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"minDomains": 3},
+        {"nodeAffinityPolicy": "Ignore"},
+        {"nodeTaintsPolicy": "Honor"},
+        {"matchLabelKeys": ["x"]},
+        {"labelSelector": {"matchLabels": {"app": "b"}}},
+        {"labelSelector": {}},
+        {"labelSelector": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_spread_by_other_rules_cannot_be_judged(change):
+    found = even(EVEN | change)
+    assert (found.spread, found.unverifiable) == (None, ("hard topology spread by zone",))
+
+
+def test_nor_can_two_at_once():
+    assert even(EVEN, EVEN | {"topologyKey": "rack"}).unverifiable == (
+        "hard topology spread by zone",
+        "hard topology spread by rack",
+    )
+
+
+def test_what_a_device_class_provides_is_on_no_node():
+    found = shape_of(pod(asking(**{"deviceclass.resource.kubernetes.io/gpu": "1"})))
+    assert found.unverifiable == ("deviceclass.resource.kubernetes.io/gpu of a DeviceClass",)
