@@ -235,14 +235,13 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
     return Reason.ADMITTED, "", text, _members(group) | {"lifting": lifting, "nodes": pinned}
 
 
-def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
+def settled(group: Group) -> Told:
+    lifted, bound = len(group.started), group.bound
     numbers = _members(group) | {"lifted": lifted, "bound": bound}
     text = f"{lifted} of {group.need} pods lifted, {bound} bound"
     if group.going and group.short:
         text += f"; {len(group.going)} terminating, whose room is free when they are gone"
     text += _later(group)
-    if late is not None:
-        return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers
 
 

@@ -35,6 +35,7 @@ from policy.rules.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    PodCondition,
     PodGroup,
     PodSpec,
     Quantities,
@@ -81,6 +82,7 @@ def pod(item: Pod) -> PodFacts:
         task_min=task_min(meta),
         started=epoch(item.status.start_time) if spec.active_deadline_seconds else 0.0,
         lasts=_lasts(spec),
+        preempted=any(_preempted(c) for c in item.status.conditions),
     )
 
 
@@ -89,6 +91,12 @@ def _lasts(spec: PodSpec) -> int:
         return 0
     grace = spec.termination_grace_period_seconds
     return spec.active_deadline_seconds + (names.DEFAULT_GRACE_SECONDS if grace is None else max(0, grace))
+
+
+def _preempted(condition: PodCondition) -> bool:
+    """https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions."""
+    by_scheduler = condition.reason == names.PREEMPTED_BY_SCHEDULER
+    return by_scheduler and condition.type == names.DISRUPTION_TARGET and condition.status == "True"
 
 
 @lru_cache(maxsize=20_000)
@@ -209,6 +217,16 @@ def refused(item: Event) -> RefusalFacts | None:
     return refusal.read(item, next((epoch(stamp) for stamp in stamps if stamp), 0.0))
 
 
+def preemption(item: Event) -> tuple[str, str] | None:
+    """Which pod was preempted, by uid, and in whose favour; None where the event does not say.
+
+    kube-scheduler (pkg/scheduler/framework/preemption) writes the event about the victim, the other pod being related.
+    """
+    if item.related is None or not item.related.name:
+        return None
+    return item.involved_object.uid, f"pod {item.related.namespace}/{item.related.name}"
+
+
 def queue(item: Queue) -> QueueFacts:
     spec = item.spec
     capability, wrong_capability = _amounts("capability", spec.capability)
@@ -264,4 +282,5 @@ def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
         controller=controller.uid if controller else "",
         ours=meta.label(names.LABEL_MANAGED) == names.MANAGER,
         problem=problem,
+        bind_timeout=max(0, spec.schedule_timeout_seconds or 0) if api != names.VOLCANO_API else 0,
     )

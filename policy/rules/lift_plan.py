@@ -50,8 +50,19 @@ def plan(group: Group, decision: Decision, now: float, *, pin: bool = True) -> I
 
 
 def terms(group: Group, decision: Decision, now: float) -> Lifted:
-    """What the lift freezes: how many must run together, since when, and which room in which queue is theirs."""
-    return Lifted(min=decision.need, at=now, queue=group.queue, room=promise.room(group))
+    """What the lift freezes: how many must run together, since when, which room in which queue is theirs.
+
+    And who was there when it began, so that those made anew can be told from them.
+    """
+    first = [m.lifted for m in group.started if m.lifted]
+    return Lifted(
+        min=decision.need,
+        at=now,
+        queue=group.queue,
+        room=promise.room(group),
+        present=max((t.present for t in first), default=len(group.members)),
+        newest=max((t.newest for t in first), default=max(m.created for m in group.members)),
+    )
 
 
 def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:

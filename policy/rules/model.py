@@ -50,9 +50,11 @@ class Lifted(Fact, frozen=True):
     at: float
     queue: str = ""  # charged for the pod as long as it lives
     room: Resources = {}  # there, of all members that start together: their successors ask for no more
+    present: int = 0  # members when the lift began; 0 where a version before this field lifted
+    newest: float = 0.0  # when the last of them was created: any later one takes somebody's place
 
 
-Why = Literal["deadlock", "deadline"]
+Why = Literal["deadlock", "deadline", "bind", "preempted"]
 
 
 class Claim(Fact, frozen=True):
@@ -63,6 +65,7 @@ class Claim(Fact, frozen=True):
     at: float
     times: int = 0  # that this owner has given back to end a deadlock
     tries: int = 0  # that it was suspended to save its deadline
+    fails: int = 0  # that it was lifted lately and given back, since it was not bound whole or was preempted
     requests: Resources = {}  # of one member, as it was seen: a suspended owner has none to ask
     limits: Resources = {}
     template: str = ""  # digest of the template they came of: a suspended owner may be given another
@@ -104,6 +107,7 @@ class PodFacts(Fact, frozen=True):
     task_min: int = 0  # from the labels of a group without object
     started: float = 0.0  # when its kubelet took it
     lasts: int = 0  # seconds from then until its deadline has ended it for good; 0: nobody says
+    preempted: bool = False  # by the scheduler, in favour of another pod
 
     @property
     def over(self) -> bool:
@@ -197,6 +201,7 @@ class PodGroupFacts(Fact, frozen=True):
     ours: bool = False
     problem: str = ""
     min_task_member: dict[str, int] = {}  # by role; empty where Volcano would not look at it
+    bind_timeout: int = 0  # seconds, coscheduling's scheduleTimeoutSeconds; 0 where it says nothing
 
 
 class QueueFacts(Fact, frozen=True):
@@ -285,6 +290,9 @@ class Snapshot(Fact, frozen=True):
     kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
     usage: dict[str, Resources] = {}  # by queue, what it used over time, less the further back
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
+    refused: tuple[str, ...] = ()  # keys of groups whose lift the API server refuses
+    fallen: tuple[PodFacts, ...] = ()  # pods that were preempted not long ago, as they were last seen
+    preemptors: dict[str, str] = {}  # by uid of a preempted pod, in whose favour: "pod NAMESPACE/NAME"
 
 
 class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -295,6 +303,7 @@ class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     placement: bool = True
     pin: bool = True
     bind_timeout_seconds: float = 120.0
+    preempted_give_back: bool = False
     max_waiting_groups_per_namespace: int = 1000
     reservations: bool = True  # for the first group that does not fit, where ends are known
     drain_after_seconds: float = 0.0  # of waiting, before it holds nodes whatever runs there; 0: never

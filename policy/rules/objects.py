@@ -299,6 +299,7 @@ class RuntimeClass(Wire, frozen=True):
 
 class ObjectReference(Wire, frozen=True):
     kind: str = ""
+    namespace: str = ""
     name: str = ""
     uid: str = ""
 
@@ -308,10 +309,11 @@ class EventSeries(Wire, frozen=True):
 
 
 class Event(Wire, frozen=True):
-    """core/v1, as controllers write it about objects whose pods are refused."""
+    """core/v1, as controllers write it about objects whose pods are refused, and the scheduler about preempted pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
     reason: str = ""
     message: str = ""
     last_timestamp: str | None = None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from policy import names
-from policy.rules import explain, lifecycle
+from policy.rules import binding, explain, lifecycle
 from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.explain import Told
 from policy.rules.model import PodFacts
@@ -35,6 +35,12 @@ def _lifted(group: Group) -> int:
     return len(group.started) if group.begun or not group.gated else 0
 
 
+def _before(group: Group) -> lifecycle.State:
+    """What it was when it was looked at before, as far as this snapshot tells."""
+    ran = group.begun and group.bound < group.need and binding.may_have_run(group)
+    return lifecycle.State.RUNNING if ran else lifecycle.State.NEW
+
+
 def of(
     group: Group,
     action: Action,
@@ -58,7 +64,7 @@ def of(
     return Decision(
         group=group.key,
         action=action,
-        state=lifecycle.advance(lifecycle.State.NEW, seen).to,
+        state=lifecycle.advance(_before(group), seen).to,
         seen=seen,
         reason=reason,
         message=message,
