@@ -43,7 +43,7 @@ def recovered(desk: Desk, group: Group, decision: Decision) -> Decision | Move:
     told = (decision.reason, decision.limiter, decision.message, decision.numbers)
     move, again = recovery.answer(snapshot, group, found, told, desk.config, desk.now)
     desk.ask_again(again)
-    if move.action == "give-back":
+    if move.action in ("give-back", "resume"):
         return move
     return decision if lifts or move.told is told else verdict.of(group, move.action, move.told)
 

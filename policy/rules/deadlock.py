@@ -64,7 +64,7 @@ def stuck(snapshot: Snapshot, group: Group, why: Why) -> str:
     if why == "deadlock" and namespace is not None and namespace.report_deadlocks:
         return "its namespace wants deadlocks reported only"
     running = next((m for m in group.members if m.node), None)
-    if running is not None and not group.suspended and why not in OF_BEGUN:  # it came round our gate: suspending its owner would end it
+    if running is not None and not group.suspended and why not in OF_BEGUN:  # suspending its owner would end it
         return f"pod {running.name} runs already"
     known = {owner.uid for owner in group.owners}
     stray = next((m for m in group.members if m.owner not in known), None)

@@ -27,6 +27,9 @@ def answer(
     late = now - found.since if now >= found.due else None
     if late is None and not binding.lacks(group, found, late=False):
         return Move(_idle(group), told), found.due
+    taken = suspension.taken_over(group, now)
+    if taken is not None:
+        return taken, 0.0
     stuck = deadlock.stuck(snapshot, group, "bind")
     if stuck:
         return Move(_idle(group), explain_bind.unbound(group, found, late, stuck)), 0.0
