@@ -365,7 +365,6 @@ def test_every_reason_that_holds_a_group_has_advice():
         names.Reason.RUNNING,
         names.Reason.FINISHED,
         names.Reason.RELEASED,
-        names.Reason.BIND_TIMEOUT,
         names.Reason.BYPASSED,
         names.Reason.RESUMED,
         names.Reason.QUOTA_DISAGREES,
