@@ -32,7 +32,7 @@ _NORMAL: Final = frozenset(
 _LASTING: Final = frozenset(  # told like a hold, and hold nothing
     {names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED, names.Reason.DEGRADED, names.Reason.PREEMPTED}
 )
-_PATIENCE: Final = {names.Reason.DEGRADED: 30.0, names.Reason.PREEMPTED: 0.0}  # seconds, where not SETTLE_SECONDS
+_PATIENCE: Final = {names.Reason.DEGRADED: 30.0}  # seconds, where not SETTLE_SECONDS: most are replaced before
 _STARTED: Final = frozenset({State.LIFTING, State.BINDING, State.RUNNING, State.DEGRADED})
 _ON_PODS: Final = frozenset({names.Reason.ADMITTED, names.Reason.RELEASED})  # transitions that each pod shows
 

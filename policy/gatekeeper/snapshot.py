@@ -14,7 +14,7 @@ from policy.gatekeeper.fallen import Fallen
 from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.remembered import Remembered
 from policy.gatekeeper.source import Source
-from policy.rules import facts, objects, owner_facts
+from policy.rules import facts, objects, owner_facts, refusal
 from policy.rules.membership import families
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.families import Kinds
@@ -51,7 +51,7 @@ PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "limitranges": facts.limit_range,
     "runtimeclasses": lambda item: (item.metadata.name, item.overhead.pod_fixed or {} if item.overhead else {}),
     "events": facts.refused,
-    PREEMPTIONS: facts.preemption,
+    PREEMPTIONS: refusal.preemption,
 }
 
 

@@ -217,16 +217,6 @@ def refused(item: Event) -> RefusalFacts | None:
     return refusal.read(item, next((epoch(stamp) for stamp in stamps if stamp), 0.0))
 
 
-def preemption(item: Event) -> tuple[str, str] | None:
-    """Which pod was preempted, by uid, and in whose favour; None where the event does not say.
-
-    kube-scheduler (pkg/scheduler/framework/preemption) writes the event about the victim, the other pod being related.
-    """
-    if item.related is None or not item.related.name:
-        return None
-    return item.involved_object.uid, f"pod {item.related.namespace}/{item.related.name}"
-
-
 def queue(item: Queue) -> QueueFacts:
     spec = item.spec
     capability, wrong_capability = _amounts("capability", spec.capability)

@@ -292,7 +292,7 @@ class Snapshot(Fact, frozen=True):
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
     refused: tuple[str, ...] = ()  # keys of groups whose lift the API server refuses
     fallen: tuple[PodFacts, ...] = ()  # pods that were preempted not long ago, as they were last seen
-    preemptors: dict[str, str] = {}  # by uid of a preempted pod, in whose favour: "pod NAMESPACE/NAME"
+    preemptors: dict[str, str] = {}  # by uid of a preempted pod, that of the pod which takes its place
 
 
 class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -299,7 +299,6 @@ class RuntimeClass(Wire, frozen=True):
 
 class ObjectReference(Wire, frozen=True):
     kind: str = ""
-    namespace: str = ""
     name: str = ""
     uid: str = ""
 
@@ -313,7 +312,6 @@ class Event(Wire, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()
-    related: ObjectReference | None = None
     reason: str = ""
     message: str = ""
     last_timestamp: str | None = None

@@ -7,12 +7,16 @@ why, so that after a crash between the levers of one group the next pass goes on
 texts; asks nothing about room.
 """
 
+from typing import Final
+
 from policy.rules import binding, deadlock, explain_bind, suspension
 from policy.rules.binding import Standing
 from policy.rules.conclusions import Action, Group
 from policy.rules.explain import Told
 from policy.rules.model import Config, PodFacts, Snapshot
 from policy.rules.suspension import Move
+
+EVENT_SECONDS: Final = 2.0  # that the scheduler's event may come after the deletion that it tells of
 
 
 def answer(
@@ -21,7 +25,7 @@ def answer(
     """What to do about the group, `told` being what it waits for otherwise; and when to ask again (0: no need)."""
     fallen = fallen_of(snapshot, group)
     if fallen:
-        return _torn(snapshot, group, fallen, told, config, now), 0.0
+        return _torn(snapshot, group, fallen, told, config, now)
     if binding.may_have_run(group):
         return Move(_idle(group), told if group.gated else explain_bind.degraded(group)), 0.0
     late = now - found.since if now >= found.due else None
@@ -39,12 +43,23 @@ def answer(
 
 def _torn(
     snapshot: Snapshot, group: Group, fallen: tuple[PodFacts, ...], told: Told, config: Config, now: float
-) -> Move:
-    """The scheduler took members away for pods of higher priority."""
-    what = explain_bind.preempted(group, fallen, snapshot.preemptors, told if group.gated else None)
+) -> tuple[Move, float]:
+    """The scheduler took members away for pods of higher priority; for which ones, its events tell a moment later."""
+    what = explain_bind.preempted(group, fallen, _favoured(snapshot, fallen), told if group.gated else None)
     if not config.preempted_give_back or deadlock.stuck(snapshot, group, "preempted"):
-        return Move(_idle(group), what)
-    return Move("give-back", explain_bind.idling(group, what), deadlock.give_back(group, "preempted", now))
+        return Move(_idle(group), what), 0.0
+    unknown = [p.deleted or 0.0 for p in fallen if p.uid not in snapshot.preemptors]
+    due = max(unknown, default=0.0) + EVENT_SECONDS
+    if unknown and now < due:
+        return Move(_idle(group), what), due
+    return Move("give-back", explain_bind.idling(group, what), deadlock.give_back(group, "preempted", now)), 0.0
+
+
+def _favoured(snapshot: Snapshot, fallen: tuple[PodFacts, ...]) -> dict[str, str]:
+    """By uid of a preempted pod, the one that takes its place, as people know it."""
+    takers = {p.uid: by for p in fallen if (by := snapshot.preemptors.get(p.uid))}
+    known = {p.uid: f"pod {p.namespace}/{p.name}" for p in snapshot.pods if p.uid in takers.values()}
+    return {victim: known[by] for victim, by in takers.items() if by in known}
 
 
 def _idle(group: Group) -> Action:

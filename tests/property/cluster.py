@@ -248,10 +248,11 @@ class Cluster:
             if pod.preempted and pod.lifted:
                 self.fallen[uid] = pod
 
-    def preempt(self, uid: str, by: str) -> None:
+    def preempt(self, uid: str, by: PodFacts | None) -> None:
         """The scheduler takes a pod's place for another: marked, then deleted; later only we remember it."""
         self.change(uid, preempted=True)
-        self.preemptors[uid] = by
+        if by is not None:  # quota refused it: another's, of which no event is known
+            self.preemptors[uid] = by.uid
         self.delete(uid)
 
     def remove_node(self, name: str) -> None:

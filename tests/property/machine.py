@@ -219,8 +219,7 @@ class Machine(RuleBasedStateMachine):
         """A pod of higher priority comes, and the scheduler makes room for it where most of the others are."""
         siblings = Counter(self.world.pods[uid].owner for uid in self._running())
         uid = self._pick(sorted(self._running(), key=lambda uid: -siblings[self.world.pods[uid].owner]), pick % 3)
-        self.world.create("free", shape)
-        self.world.preempt(uid, "pod free/urgent")
+        self.world.preempt(uid, self.world.create("free", shape) if answered else None)
         self._excuse()
         self.run_pass(answered, pick)
 
@@ -436,7 +435,7 @@ class Machine(RuleBasedStateMachine):
             if pull.suspend and pull.claim is not None and pull.claim.why in ("bind", "preempted"):
                 assert group.bound < group.need, "given back although it runs"
             if pull.suspend and pull.claim is not None and pull.claim.why == "bind":
-                assert group.key not in self.whole, "given back although it ran whole"
+                assert group.key not in self.whole or not group.bound, "given back although it ran whole"
             if pull.suspend and pull.claim is not None and pull.claim.why == "preempted":
                 assert self.config.preempted_give_back, "nobody asked for that"
 
