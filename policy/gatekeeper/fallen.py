@@ -1,7 +1,7 @@
 """Members that the scheduler's preemption took: they are gone, and their group lacks them all the same.
 
-Kept in memory, for ten minutes or until the group is whole again. What still terminates shows in the pods themselves,
-so a restart forgets only those that are gone for good, and their group is told of as degraded. Thread-safe.
+Kept in memory, from when they are marked (a pod may end as Failed long before it is gone), for ten minutes or until
+their group is whole again. A restart forgets only those that are gone by then. Thread-safe.
 """
 
 import threading
@@ -23,15 +23,15 @@ class Fallen:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: OrderedDict[str, tuple[float, PodFacts]] = OrderedDict()  # by uid, the oldest first
+        self._seen: OrderedDict[str, tuple[float, PodFacts | None]] = OrderedDict()  # by uid, the oldest first
 
     def pod(self, delta: Delta[PodFacts]) -> None:
-        """Keep a member that was preempted as it was seen last."""
-        went = delta.before
-        if delta.after is not None or went is None or not went.preempted or went.lifted is None:
+        """Keep a member that is preempted, as it is seen first; once forgotten it is not taken up again."""
+        seen = delta.after or delta.before
+        if seen is None or not seen.preempted or seen.lifted is None:
             return
         with self._lock:
-            self._seen[went.uid] = (self._clock.monotonic(), went)
+            self._seen.setdefault(seen.uid, (self._clock.monotonic(), seen))
             while len(self._seen) > MOST:
                 self._seen.popitem(last=False)
 
@@ -41,10 +41,11 @@ class Fallen:
         with self._lock:
             while self._seen and next(iter(self._seen.values()))[0] < oldest:
                 self._seen.popitem(last=False)
-            return tuple(pod for _, pod in self._seen.values())
+            return tuple(pod for _, pod in self._seen.values() if pod is not None)
 
     def forget(self, uids: Iterable[str]) -> None:
         """Their group is whole again."""
         with self._lock:
             for uid in uids:
-                self._seen.pop(uid, None)
+                if uid in self._seen:
+                    self._seen[uid] = (self._seen[uid][0], None)

@@ -29,7 +29,7 @@ class Standing(NamedTuple):
 
     unbound: tuple[PodFacts, ...]  # lifted, on no node
     adrift: tuple[Adrift, ...]  # of them, those that can never be bound
-    taken: int  # of them, those whose place pods took that we promised it to nobody for
+    taken: int  # of the others, those whose place was taken by pods that we did not let go
     since: float  # that the last of them was lifted
     limit: float  # seconds that they are given
 
@@ -49,7 +49,8 @@ def standing(group: Group, pool: Pool, config: Config) -> Standing:
     nodes = {name: pool.nodes[row] for m in unbound if (name := m.pin) and (row := pool.row_of.get(name)) is not None}
     since = max((m.lifted.at for m in group.started if m.lifted), default=0.0)
     adrift = tuple(Adrift(m, why) for m in unbound if m.lifted and m.pin and (why := _never(m, nodes)))
-    taken = sum(1 for m in unbound if m.pin in nodes and _overfull(pool, m))
+    never = {a.pod.uid for a in adrift}
+    taken = sum(1 for m in unbound if m.pin in nodes and m.uid not in never and _overfull(pool, m))
     return Standing(unbound, adrift, taken, since, limit(group, config))
 
 

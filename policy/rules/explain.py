@@ -265,7 +265,8 @@ def released(group: Group) -> Told:
 
 def refused(group: Group, refusals: list[str], seconds: float) -> Told:
     """The API server, or admission that is not ours, refused the patch that lifts."""
-    text = f"{len(refusals)} patches refused, next try in {seconds:.0f} s: {refusals[0]}"
+    what = "1 patch" if len(refusals) == 1 else f"{len(refusals)} patches"
+    text = f"{what} refused, next try in {seconds:.0f} s: {refusals[0]}"
     return Reason.LIFT_REFUSED, "patch", text, _members(group) | {"refused": len(refusals)}
 
 

@@ -75,7 +75,7 @@ def begun(snapshot: Snapshot, group: Group, now: float) -> Move:
 
 
 def fallen_of(snapshot: Snapshot, group: Group) -> tuple[PodFacts, ...]:
-    """Members that were preempted: those that still terminate, then those that are gone."""
+    """Members that were preempted: those that still terminate, then those that are over or gone."""
     going = [m for m in group.going if m.preempted]
     known = {m.uid for m in going}
     gone = (p for p in snapshot.fallen if p.uid not in known and _was_member(group, p))
