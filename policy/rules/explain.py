@@ -110,19 +110,6 @@ def burning(told: Told, seconds_left: float) -> Told:
     return told[0], told[1], text, told[3]
 
 
-def disagrees(quota: str, key: str, used: int, counted: int, seconds: float) -> tuple[Reason, str]:
-    resource = resource_of(key)
-    a, b = quantity.text(used, resource), quantity.text(counted, resource)
-    text = f"quota {quota}: status.used of {key} is {a}, the pods that exist add up to {b}, for {seconds:.0f} s now"
-    return Reason.QUOTA_DISAGREES, text
-
-
-def never_binds(quota: str, key: str) -> tuple[Reason, str]:
-    right = f"requests.{key.removeprefix('limits.')}"
-    text = f"quota {quota}: {key} limits nothing, since of extended resources only requests are counted: use {right}"
-    return Reason.QUOTA_NEVER_BINDS, text
-
-
 def _suspended(group: Group) -> str:
     return ", ".join(owner.called for owner in group.suspended[:_MOST_REASONS])
 

@@ -14,6 +14,7 @@ from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration
+from policy.rules.settings import Config as Config  # noqa: PLC0414 -- whoever knows the model knows it
 
 Resources = dict[str, int]
 
@@ -293,19 +294,3 @@ class Snapshot(Fact, frozen=True):
     refused: tuple[str, ...] = ()  # keys of groups whose lift the API server refuses
     fallen: tuple[PodFacts, ...] = ()  # pods that were preempted not long ago, as they were last seen
     preemptors: dict[str, str] = {}  # by uid of a preempted pod, that of the pod which takes its place
-
-
-class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Settings of the deciding half; units in the names."""
-
-    give_back_after_seconds: float = 2.0  # of standstill: pods of one Job come in waves
-
-    placement: bool = True
-    pin: bool = True
-    bind_timeout_seconds: float = 120.0
-    preempted_give_back: bool = False
-    max_waiting_groups_per_namespace: int = 1000
-    reservations: bool = True  # for the first group that does not fit, where ends are known
-    drain_after_seconds: float = 0.0  # of waiting, before it holds nodes whatever runs there; 0: never
-    ageing_points_per_hour: int = 0  # of priority, that a group gains in the order by waiting; 0: none
-    usage_half_life_seconds: float = 0.0  # of what queues used, for their shares; 0: what they use now counts
