@@ -77,7 +77,7 @@ def begun(snapshot: Snapshot, group: Group, now: float) -> Move:
 def fallen_of(snapshot: Snapshot, group: Group) -> tuple[PodFacts, ...]:
     """Members that were preempted: those that still terminate, then those that are over or gone."""
     going = [m for m in group.going if m.preempted]
-    known = {m.uid for m in going}
+    known = {m.uid for m in (*going, *group.members)}  # one that is marked only is a member still
     gone = (p for p in snapshot.fallen if p.uid not in known and _was_member(group, p))
     return (*going, *gone)
 

@@ -10,6 +10,7 @@ from policy.rules.deadlock import FORGOTTEN_SECONDS
 from policy.rules.lift_plan import LiftPatch, plan
 from policy.rules.lifecycle import State
 from policy.rules.model import Claim, Config, Lifted
+from policy.rules.recovery import fallen_of
 from tests.unit.rules_facts import NOW, NS, job, node, nodes, pod, podgroup, pods, shape, snapshot
 from policy.names import COSCHEDULING_API
 
@@ -294,6 +295,15 @@ def test_the_scheduler_s_event_is_waited_for_a_moment():
     decision, outcome = decided(found, now=NOW - 2, config=config)
     assert (decision.action, outcome.again) == ("none", NOW - 1)
     assert decided(found, config=config)[0].action == "give-back"
+
+
+def test_one_that_is_marked_and_not_yet_deleted_is_a_member_still():
+    found = torn()
+    marked = msgspec.structs.replace(found.fallen[0], deleted=None)
+    found = msgspec.structs.replace(found, pods=(*found.pods, marked))
+    decision, outcome = decided(found)
+    assert decision.reason is Reason.RUNNING
+    assert fallen_of(found, outcome.groups[decision.group]) == (), "else it would be forgotten, the group being whole"
 
 
 def test_a_pod_of_another_group_is_none_of_it():
