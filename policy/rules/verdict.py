@@ -35,10 +35,8 @@ def _lifted(group: Group) -> int:
     return len(group.started) if group.begun or not group.gated else 0
 
 
-def _before(group: Group) -> lifecycle.State:
-    """What it was when it was looked at before, as far as this snapshot tells."""
-    ran = group.begun and group.bound < group.need and binding.may_have_run(group)
-    return lifecycle.State.RUNNING if ran else lifecycle.State.NEW
+def _ran(group: Group) -> bool:
+    return group.begun and group.bound < group.need and binding.may_have_run(group)
 
 
 def of(
@@ -64,7 +62,7 @@ def of(
     return Decision(
         group=group.key,
         action=action,
-        state=lifecycle.advance(_before(group), seen).to,
+        state=lifecycle.seen_first(seen, ran=_ran(group)),
         seen=seen,
         reason=reason,
         message=message,

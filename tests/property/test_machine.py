@@ -14,14 +14,12 @@ from hypothesis.stateful import run_state_machine_as_test
 from policy.rules import (
     begun,
     binding,
-    explain_bind,
     grouping,
     ledger,
     lift_plan,
     placement,
     pool,
     recovery,
-    suspension,
 )
 from policy.rules import decide as deciding
 from policy.rules.conclusions import Group, Outcome
@@ -178,13 +176,6 @@ def preemption_tears_unasked(patch):
     patch.setattr(recovery, "_torn", eager)
 
 
-def half_a_give_back_is_enough(patch):
-    def waits(snapshot, group, told, now):
-        return suspension.Move("hold", explain_bind.going(group))
-
-    patch.setattr(suspension, "answer", waits)
-
-
 BROKEN = {
     nodes_forget_what_is_lifted: "I1: the node is promised to others",
     nodes_forget_what_this_pass_has_placed: "I1: the node is promised to others",
@@ -205,7 +196,6 @@ BROKEN = {
     what_cannot_be_bound_is_kept: "I10: .* neither bound nor given back",
     a_node_that_is_gone_is_waited_for: "I10: .* neither bound nor given back",
     preemption_tears_unasked: "nobody asked for that",
-    half_a_give_back_is_enough: "I8: a group that is half given back",
 }
 
 
