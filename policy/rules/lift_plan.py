@@ -80,7 +80,7 @@ def terms(group: Group, decision: Decision, now: float) -> Lifted:
         queue=group.queue,
         room=promise.room(group),
         present=max((t.present for t in first), default=len(group.members)),
-        newest=max((t.newest for t in first), default=max(m.created for m in group.members)),
+        newest=max((t.newest for t in first), default=max((m.created for m in group.members), default=0.0)),
     )
 
 

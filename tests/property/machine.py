@@ -205,6 +205,14 @@ class Machine(RuleBasedStateMachine):
         if pod.owner in self.world.jobs:
             self._sync(self.world.jobs[pod.owner], 1)
 
+    @rule(pick=PICK)
+    @precondition(lambda self: self._running())
+    def stand_still(self, pick: int) -> None:
+        """A pod is gone, and nobody makes another for longer than a lifted one would be waited for."""
+        self.world.pods.pop(self._pick(self._running(), pick))
+        self.world.now += 200.0
+        self.run_pass(0, pick)
+
     @rule(seconds=st.sampled_from([1.0, 40.0, 200.0]))
     def wait(self, seconds: float) -> None:
         """Terminating pods are gone after their grace, and the quota controller counts anew."""
