@@ -111,6 +111,8 @@ JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 DEFAULT_GRACE_SECONDS: Final = 30  # spec.terminationGracePeriodSeconds of a pod that states none
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"  # + its name: a resource that a DeviceClass provides
+DISRUPTION_TARGET: Final = "DisruptionTarget"  # condition of a pod that is ended for the sake of something else
+PREEMPTED_BY_SCHEDULER: Final = "PreemptionByScheduler"  # its reason
 API_APPROVED: Final = "api-approved.kubernetes.io"
 
 # --- leader election, certificates, webhook configurations ---------------------------------------------------
@@ -165,6 +167,8 @@ class Reason(StrEnum):
     FINISHED = "GangFinished"
     LIFT_REFUSED = "LiftRefused"
     BIND_TIMEOUT = "GangBindTimeout"
+    DEGRADED = "GangDegraded"
+    PREEMPTED = "GangPreempted"
     BYPASSED = "GateBypassed"
     TOO_MANY_GROUPS = "TooManyGroups"
     RELEASED = "GateReleased"

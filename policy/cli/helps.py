@@ -5,6 +5,7 @@ Pure. A reason of names.Reason without an entry here has no advice of its own.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from policy import names
 from policy.cli.rows import Row
@@ -32,7 +33,7 @@ class Case:
 
 def of(case: Case) -> Iterator[str]:
     """Ways that help, the most direct first; none for a group that runs."""
-    if case.row.waiting and case.row.reason in _ADVICE:
+    if case.row.reason in _ADVICE and (case.row.waiting or case.row.reason in _OF_BEGUN):
         yield from _ADVICE[Reason(case.row.reason)](case)
 
 
@@ -179,6 +180,24 @@ def _refused(_: Case) -> Iterator[str]:
     yield "whatever refuses the patch (an admission webhook, a policy, RBAC) must let it pass"
 
 
+def _unbound(case: Case) -> Iterator[str]:
+    pods = ", ".join(m.name for m in case.group.started if not m.node)
+    yield f"`kubectl describe pod` of {pods}: the scheduler says why it binds them nowhere"
+    yield "where the node of a pod's pin is gone, delete the pod: its owner makes it anew"
+
+
+def _degraded(case: Case) -> Iterator[str]:
+    if case.group.owner:
+        yield f"`kubectl describe` of {case.group.owner.called}: it makes lost members anew, and tells if it gave up"
+    yield "or delete the whole group, if what is left of it does no work"
+
+
+def _preempted(_: Case) -> Iterator[str]:
+    yield "a higher PriorityClass for the group, or preemptionPolicy Never for those that take its places"
+    yield "or preemptedGiveBack in the settings: the rest of a preempted group is given back then"
+
+
+_OF_BEGUN: Final = frozenset({Reason.BIND_TIMEOUT, Reason.DEGRADED, Reason.PREEMPTED})
 _ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
     Reason.FORMING: _forming,
     Reason.NAMESPACE_QUOTA_SHORT: _quota,
@@ -200,4 +219,7 @@ _ADVICE: dict[Reason, Callable[[Case], Iterator[str]]] = {
     Reason.FOREIGN_GATE: _foreign_gate,
     Reason.TOO_MANY_GROUPS: _too_many,
     Reason.LIFT_REFUSED: _refused,
+    Reason.BIND_TIMEOUT: _unbound,
+    Reason.DEGRADED: _degraded,
+    Reason.PREEMPTED: _preempted,
 }

@@ -93,7 +93,7 @@ def row_told(group: Group, report: Report | None) -> Row:
         need=group.need, present=len(group.members), lifted=lifted, bound=bound, owner_makes_more=True
     )
     state = lifecycle.advance(State.NEW, seen).to
-    settled, _, message, numbers = explain.settled(group, lifted, bound, None)
+    settled, _, message, numbers = explain.settled(group)
     reason = str(settled)
     if state in UNSTARTED:
         reason, message = (report.reason, report.message) if report else ("", "the gatekeeper has reported nothing yet")

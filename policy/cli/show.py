@@ -14,7 +14,15 @@ from policy import names
 from policy.cli.wording import table
 
 _GOOD: Final = frozenset({names.Reason.RUNNING, names.Reason.LIFTED, names.Reason.ADMITTED, names.Reason.RELEASED})
-_BAD: Final = frozenset({names.Reason.NEVER_FITS, names.Reason.BIND_TIMEOUT, names.Reason.LIFT_REFUSED})
+_BAD: Final = frozenset(
+    {
+        names.Reason.NEVER_FITS,
+        names.Reason.BIND_TIMEOUT,
+        names.Reason.LIFT_REFUSED,
+        names.Reason.DEGRADED,
+        names.Reason.PREEMPTED,
+    }
+)
 
 
 def structure(content: Any, output: str) -> None:

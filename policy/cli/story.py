@@ -18,7 +18,9 @@ NOTHING: Final = "0"
 MOST_PODS: Final = 20  # listed one by one; the JSON has all
 _QUOTA: Final = ("QUOTA", "KEY", "HARD", "USED", "COUNTED", "PROMISED", "MISSING x EACH = NEEDED", "SHORT BY")
 _LEVELS: Final = ("QUEUE", "RESOURCE", "CAPABILITY", "ALLOCATED", "FREE", "NEEDED", "SHORT BY")
-_REPORT_SHOWN_FOR: Final = frozenset({names.Reason.ADMITTED, names.Reason.LIFTED, names.Reason.BIND_TIMEOUT})
+_REPORT_SHOWN_FOR: Final = frozenset(
+    {names.Reason.ADMITTED, names.Reason.LIFTED, names.Reason.BIND_TIMEOUT, names.Reason.DEGRADED}
+)
 
 
 def told(found: Explanation, now: float, silence: str = "") -> Iterator[str]:

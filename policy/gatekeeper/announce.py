@@ -29,7 +29,10 @@ _NORMAL: Final = frozenset(
         names.Reason.RESUMED,
     }
 )
-_LASTING: Final = frozenset({names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED})  # told like a hold, and hold nothing
+_LASTING: Final = frozenset(  # told like a hold, and hold nothing
+    {names.Reason.BIND_TIMEOUT, names.Reason.BYPASSED, names.Reason.DEGRADED, names.Reason.PREEMPTED}
+)
+_PATIENCE: Final = {names.Reason.DEGRADED: 30.0}  # seconds, where not SETTLE_SECONDS: most are replaced before
 _STARTED: Final = frozenset({State.LIFTING, State.BINDING, State.RUNNING, State.DEGRADED})
 _ON_PODS: Final = frozenset({names.Reason.ADMITTED, names.Reason.RELEASED})  # transitions that each pod shows
 
@@ -112,7 +115,7 @@ class Announcer:
         hold = (str(decision.reason), decision.limiter)
         if known.hold != hold:
             known.hold, known.since, known.members = hold, now, -1
-        settled = known.since + SETTLE_SECONDS
+        settled = known.since + _PATIENCE.get(decision.reason, SETTLE_SECONDS)
         lasted = now >= settled
         if not lasted:
             self.due = min(self.due, settled)

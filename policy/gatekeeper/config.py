@@ -11,6 +11,7 @@ import yaml
 
 from certs.config import Mode
 from policy import names
+from policy.gatekeeper import rehearsal
 from policy.gatekeeper.errors import ConfigError
 from policy.gatekeeper.lift import CONCURRENCY
 from policy.rules.membership import families
@@ -32,6 +33,8 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     queue_status: bool = True
     certificates: Mode = Mode.ISSUED  # or mounted: somebody else makes the Secret, such as cert-manager
     bind_timeout_seconds: float = 120.0
+    preempted_give_back: bool = False  # what the scheduler's preemption leaves of a group, so that it does not idle
+    dry_run: rehearsal.Mode = "auto"
     lift_concurrency: int = CONCURRENCY
     max_waiting_groups_per_namespace: int = 1000
     reservations: bool = True
@@ -47,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             placement=self.placement,
             pin=self.pin,
             bind_timeout_seconds=self.bind_timeout_seconds,
+            preempted_give_back=self.preempted_give_back,
             max_waiting_groups_per_namespace=self.max_waiting_groups_per_namespace,
             reservations=self.reservations,
             drain_after_seconds=self.drain_after_seconds,

@@ -1,5 +1,6 @@
 """Carries out lift plans: bounded, conditional, and stopping at the first doubt about who leads.
 
+Where admission may refuse, one pod of each class is tried out before the first is lifted (policy.gatekeeper.rehearsal).
 Expect before writing: the pods of a plan are assumed lifted before the first patch (policy.gatekeeper.flights). An
 answer goes into the pod store, so the next pass decides upon our own writes; a refusal is remembered with a back-off
 and told. Decides nothing: what is left undone, the next pass re-derives.
@@ -19,6 +20,7 @@ from policy.gatekeeper.client import STRATEGIC_MERGE_PATCH, Client
 from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.flights import Flights
+from policy.gatekeeper.rehearsal import Rehearsal, impossible
 from policy.rules.lift_plan import LiftPatch, Report, Write
 from policy.rules.model import Lifted, PodFacts
 from policy.rules.objects import Pod
@@ -26,6 +28,7 @@ from policy.rules.objects import Pod
 CONCURRENCY: Final = 64  # patches at once; the API server gained nothing beyond (docs/performance.md)
 PATCH_TIMEOUT: Final = 5.0  # seconds; what the leader's grant still lasts when `valid` says yes
 FIELD_MANAGER: Final = {"fieldManager": names.FIELD_MANAGER}
+DRY_RUN: Final = {"dryRun": "All"}
 
 
 class Leader(Protocol):
@@ -44,6 +47,7 @@ class Lift:
     lifted: int = 0
     first: float = 0.0
     ended: float = 0.0
+    dry: bool = False  # it was tried out, and refused: nothing was written
 
 
 class Lifter:
@@ -60,9 +64,11 @@ class Lifter:
         report: Callable[[str], None],
         done: Callable[[Lift], None],
         count: Callable[[str], None],
+        rehearsal: Rehearsal | None = None,
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client, self._pods, self._flights, self._leader, self._clock = client, pods, flights, leader, clock
+        self._rehearsal = rehearsal or Rehearsal("auto", clock)
         self._report, self._done, self._count = report, done, count
         self._executor = ThreadPoolExecutor(concurrency, thread_name_prefix="lift")
         self._lock = Lock()
@@ -77,11 +83,44 @@ class Lifter:
             self._under_way.add(group)
         self._flights.assume(patches, lifted)
         lift = Lift(group, self._clock.monotonic(), patches, len(patches))
-        if any(isinstance(w, Report) for w in writes):
-            self._report(group)
-        for patch in patches:
-            self._executor.submit(self._one, lift, patch)
+        reports = any(isinstance(w, Report) for w in writes)
+        tried = self._rehearsal.wanted(patches)
+        if tried:
+            self._executor.submit(self._rehearse, lift, tried, reports=reports)
+        else:
+            self._begin(lift, reports=reports)
         return True
+
+    def _begin(self, lift: Lift, *, reports: bool) -> None:
+        if reports:
+            self._report(lift.group)
+        for patch in lift.patches:
+            self._executor.submit(self._one, lift, patch)
+
+    def _rehearse(self, lift: Lift, tried: list[LiftPatch], *, reports: bool) -> None:
+        """The whole lift is refused where one of its classes is: nothing is written then."""
+        try:
+            lift.refused += filter(None, map(self._try_out, tried))
+            if not lift.refused:
+                self._begin(lift, reports=reports)
+        except BaseException:  # the process ends, and the executor takes no more
+            lift.refused.append("ended before the first patch")
+            raise
+        finally:
+            if lift.refused:
+                self._give_up(lift)
+
+    def _try_out(self, patch: LiftPatch) -> str:
+        refusal = self._send(patch, dry=True) if self._leader.valid() else "leadership ended before this patch"
+        return f"pod {patch.name}: {refusal} (tried out)" if refusal and not impossible(refusal) else ""
+
+    def _give_up(self, lift: Lift) -> None:
+        for patch in lift.patches:
+            self._flights.forget(patch.uid)
+        with self._lock:
+            self._under_way.discard(lift.group)
+        lift.left, lift.dry, lift.ended = 0, True, self._clock.monotonic()
+        self._done(lift)
 
     def under_way(self, group: str) -> bool:
         return group in self._under_way
@@ -108,7 +147,7 @@ class Lifter:
             lift.ended = self._clock.monotonic()
             self._done(lift)
 
-    def _send(self, patch: LiftPatch) -> str:
+    def _send(self, patch: LiftPatch, *, dry: bool = False) -> str:
         """Patch one pod; the refusal in words, "" when it took effect or the pod is gone."""
         path = f"/api/v1/namespaces/{patch.namespace}/pods/{patch.name}"
         try:
@@ -117,15 +156,26 @@ class Lifter:
                 path,
                 body=patch.body,
                 content_type=STRATEGIC_MERGE_PATCH,
-                query=FIELD_MANAGER,
+                query=FIELD_MANAGER | DRY_RUN if dry else FIELD_MANAGER,
                 timeout=PATCH_TIMEOUT,
             )
         except ApiError as error:
-            self._count("gone" if error.is_not_found else "refused" if error.status else "unanswered")
-            return "" if error.is_not_found else str(error)
+            return self._refused(patch, error, dry=dry)
+        self._rehearsal.took(patch.kind)
+        if dry:
+            self._count("tried")
+            return ""
         self._count("ok")
         self._assume(answer)
         return ""
+
+    def _refused(self, patch: LiftPatch, error: ApiError, *, dry: bool) -> str:
+        self._count("gone" if error.is_not_found else "refused" if error.status else "unanswered")
+        if error.is_not_found:
+            return ""
+        if not dry and error.status:
+            self._rehearsal.refused(patch.kind)
+        return str(error)
 
     def _assume(self, answer: bytes) -> None:
         try:

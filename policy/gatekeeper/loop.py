@@ -29,9 +29,10 @@ from policy.rules import explain
 from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.decide import decide
 from policy.rules.lifecycle import State
-from policy.rules.lift_plan import plan
-from policy.rules.model import Config, Lifted, Snapshot
+from policy.rules.lift_plan import plan, terms
+from policy.rules.model import Config, Snapshot
 from policy.rules.queue_report import statuses
+from policy.rules.recovery import fallen_of
 from policy.rules.verdict import finished
 
 PASS_SECONDS: Final = 10.0  # the longest time without a pass
@@ -130,7 +131,8 @@ class Loop:
         """One pass."""
         started = self._clock.monotonic()
         stuck = self.levers.stuck() if self.levers else ()
-        self.snapshot = take(self._stores, self._flights, stuck, self._usage.all(), self.last.ahead)
+        refused = tuple(sorted(self._refusals))  # at one go: the lifter's threads write there
+        self.snapshot = take(self._stores, self._flights, stuck, self._usage.all(), self.last.ahead, refused)
         now = self._clock.now().timestamp()
         outcome = decide(self.snapshot, self._config, now)
         self._usage.take(outcome.allocated, started)
@@ -156,19 +158,26 @@ class Loop:
         self._podgroups.keep(outcome.groups)
         if self.queues is not None:
             self.queues.report(statuses(outcome, self.snapshot.queues))
-        for key in self._refusals.keys() - outcome.groups.keys():
-            del self._refusals[key]
+        self._forget(outcome)
         transitions = self._announcer.tell(outcome, self._clock.monotonic())
         for transition in transitions:
             if transition.to is State.FINISHED:
                 self._podgroups.report(transition.group, finished(transition.group))
         return transitions
 
+    def _forget(self, outcome: Outcome) -> None:
+        """Refusals of groups that are gone, and who was taken from groups that are whole again."""
+        for key in self._refusals.keys() - outcome.groups.keys():
+            del self._refusals[key]
+        if self.snapshot.fallen:
+            whole = (g for g in outcome.groups.values() if g.begun and g.bound >= g.need)
+            self._stores.fallen.forget(pod.uid for group in whole for pod in fallen_of(self.snapshot, group))
+
     def _lift(self, group: Group, decision: Decision) -> None:
         now = self._clock.now().timestamp()
         writes = list(plan(group, decision, now, pin=self._config.pin))
         if self.lifter is not None:
-            self.lifter.start(group.key, writes, Lifted(min=decision.need, at=now))
+            self.lifter.start(group.key, writes, terms(group, decision, now))
 
     def _held_back(self, outcome: Outcome, decision: Decision) -> Decision:
         """A lift whose patches were refused a moment ago waits, and says why."""

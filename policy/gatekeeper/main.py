@@ -37,6 +37,7 @@ from policy.gatekeeper.measure import Measures
 from policy.gatekeeper.metrics import Metrics, new_registry
 from policy.gatekeeper.podgroups import PodGroups
 from policy.gatekeeper.queue_status import QueueStatuses
+from policy.gatekeeper.rehearsal import Rehearsal
 from policy.gatekeeper.snapshot import Stores
 from policy.gatekeeper.strangers import Strangers
 from policy.gatekeeper.watch import Reflector
@@ -106,6 +107,7 @@ class Gatekeeper:
             report=self.loop.reported,
             done=self._lifted,
             count=self.metrics.patched,
+            rehearsal=Rehearsal(self.settings.dry_run, self.clock),
             concurrency=self.settings.lift_concurrency,
         )
 

@@ -10,6 +10,7 @@ from policy.gatekeeper.announce import Transition
 from policy.gatekeeper.lift import Lift
 from policy.gatekeeper.metrics import Metrics
 from policy.rules.conclusions import Decision, Group, Outcome
+from policy.rules.explain_bind import OUTSIDER
 from policy.rules.lifecycle import State
 from policy.rules.model import Snapshot
 from policy.rules.quantity import NANO
@@ -20,6 +21,7 @@ class Measures:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._lost: set[str] = set()  # groups that are being given back since pods of others took their places
 
     def passed(
         self, outcome: Outcome, snapshot: Snapshot, transitions: list[Transition], now: float, took: float
@@ -32,10 +34,18 @@ class Measures:
         for decision in outcome.decisions:
             if decision.action == "lift" and decision.state == State.WAITING:
                 self._metrics.decided(max(0.0, now - _completed(outcome.groups[decision.group])))
+        self._lost_to_outsiders(outcome)
         for transition in transitions:
             if transition.to == State.RUNNING and transition.came_from != State.DEGRADED:
                 group = transition.group
                 self._metrics.waited(group.queue, group.need, max(0.0, now - group.created))
+
+    def _lost_to_outsiders(self, outcome: Outcome) -> None:
+        """Each give-back counts once, over however many passes its levers take."""
+        lost = {d.group for d in outcome.decisions if d.action == "give-back" and d.limiter == OUTSIDER}
+        for _ in lost - self._lost:
+            self._metrics.lost_to_outsider()
+        self._lost = lost
 
     def _queues(self, outcome: Outcome, snapshot: Snapshot) -> None:
         allocated = {(q, r): n / NANO for q, book in outcome.allocated.items() for r, n in book.items()}
@@ -43,7 +53,8 @@ class Measures:
         self._metrics.queues(allocated, capability)
 
     def lifted(self, lift: Lift) -> None:
-        self._metrics.lifted(lift.ended - lift.started, lift.ended - lift.first)
+        if not lift.dry:
+            self._metrics.lifted(lift.ended - lift.started, lift.ended - lift.first)
 
 
 def _short(decision: Decision) -> bool:

@@ -145,7 +145,7 @@ def _pages(client: Client, source: Within[T]) -> tuple[list[T | Corrupt], str]:
             version = page.version
     except ApiError as error:
         if error.is_forbidden:
-            raise ForbiddenError("list", source.name, source.namespace, error) from error
+            raise ForbiddenError("list", source.resource, source.namespace, error) from error
         if not error.is_not_found:
             raise
     return items, version

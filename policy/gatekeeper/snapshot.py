@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from policy import names
 from policy.gatekeeper.cache import Store
 from policy.gatekeeper.clock import Clock
+from policy.gatekeeper.fallen import Fallen
 from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.remembered import Remembered
 from policy.gatekeeper.source import Source
-from policy.rules import facts, objects, owner_facts
+from policy.rules import facts, objects, owner_facts, refusal
 from policy.rules.membership import families
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.families import Kinds
@@ -26,6 +27,8 @@ PODGROUP_SOURCES: tuple[Source[Any], ...] = (
 )
 # Reasons differ by operator and a selector has no "or"; those about pods are most of all warnings, and none of ours.
 _OF_OWNERS = "type=Warning,involvedObject.kind!=Pod"
+PREEMPTIONS = "preemptions"
+_OF_VICTIMS = "reason=Preempted,involvedObject.kind=Pod"  # written by every kube-scheduler
 SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
     "nodes": Source("", "v1", "nodes", objects.Node),
@@ -36,6 +39,7 @@ SOURCES: dict[str, Source[Any]] = {
     "limitranges": Source("", "v1", "limitranges", objects.LimitRange),
     "runtimeclasses": Source("node.k8s.io", "v1", "runtimeclasses", objects.RuntimeClass),
     "events": Source("", "v1", "events", objects.Event, field_selector=_OF_OWNERS),
+    PREEMPTIONS: Source("", "v1", "events", objects.Event, field_selector=_OF_VICTIMS, alias=PREEMPTIONS),
 }
 PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "pods": facts.pod,
@@ -47,6 +51,7 @@ PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "limitranges": facts.limit_range,
     "runtimeclasses": lambda item: (item.metadata.name, item.overhead.pod_fixed or {} if item.overhead else {}),
     "events": facts.refused,
+    PREEMPTIONS: refusal.preemption,
 }
 
 
@@ -78,7 +83,7 @@ class Stores:
         self.strangers: Strangers | None = None
         self.sources: dict[str, Source[Any]] = {}
         self.by_name: dict[str, Store[Any, Any]] = {}
-        self.remembered = Remembered(self._owner)
+        self.remembered, self.fallen = Remembered(self._owner), Fallen(clock)
         for name, source in SOURCES.items():
             self._add(name, source, PROJECTIONS[name], clock)
         for source in PODGROUP_SOURCES:
@@ -88,6 +93,7 @@ class Stores:
             self.by_name[source.name].subscribe(self.remembered.owner)
         self._owners = {kind: self.by_name[source.name] for kind, source in self.owner_sources.items()}
         self.pods.subscribe(self.remembered.pod)
+        self.pods.subscribe(self.fallen.pod)
 
     def _add(self, name: str, source: Source[Any], project: Callable[[Any], Any], clock: Clock) -> None:
         self.sources[name] = source
@@ -141,10 +147,12 @@ def take(
     stuck: tuple[str, ...] = (),
     usage: dict[str, Resources] | None = None,
     ahead: tuple[str, ...] = (),
+    refused: tuple[str, ...] = (),
 ) -> Snapshot:
-    """What a pass decides upon; `stuck` are owners whose lever was refused, `usage` what queues used over time.
+    """What a pass decides upon: `stuck` are owners whose lever was refused, `refused` groups whose lift was.
 
-    `ahead` are groups for which the pass before kept room. Raises nothing; ask `not_ready` first.
+    `usage` is what queues used over time, `ahead` are groups for which the pass before kept room. Raises nothing; ask
+    `not_ready` first.
     """
     classes = stores.by_name["priorityclasses"].items()
     return Snapshot(
@@ -167,4 +175,7 @@ def take(
         usage=usage or {},
         ahead=ahead,
         unsized=stores.strangers.unsized() if stores.strangers else {},
+        refused=refused,
+        fallen=stores.fallen.all(),
+        preemptors=dict(stores.by_name[PREEMPTIONS].items()),
     )

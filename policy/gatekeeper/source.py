@@ -26,9 +26,15 @@ class Source(Generic[T]):
     field_selector: str = ""
     label_selector: str = ""
     metadata_only: bool = False
+    alias: str = ""  # where one resource is watched twice, for different objects
 
     @property
     def name(self) -> str:
+        """As threads, readiness and metrics show it."""
+        return self.alias or self.resource
+
+    @property
+    def resource(self) -> str:
         """As RBAC and kubectl write it: `pods`, `queues.scheduling.volcano.sh`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 

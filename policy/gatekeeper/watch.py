@@ -161,7 +161,7 @@ class Reflector(Generic[T, U]):
         if error.is_gone or not self.store.ready:
             self._version = ""  # after an outage only a list is known to be fresh
         if error.is_forbidden:
-            self.store.denied = f"{verb} {self.source.name}"
+            self.store.denied = f"{verb} {self.source.resource}"
             return self._failed(f"forbidden: {self.store.denied}")
         return self._failed(f"{verb} {self.source.name}: {error}", error.retry_after or 0.0)
 

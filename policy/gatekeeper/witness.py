@@ -9,7 +9,7 @@ from typing import Final
 from policy import names
 from policy.gatekeeper.event_body import ObjectRef
 from policy.gatekeeper.events import Recorder
-from policy.rules import explain
+from policy.rules import audit
 from policy.rules.audit import Difference, differences, idle_keys
 from policy.rules.model import QuotaFacts, Snapshot
 
@@ -38,10 +38,10 @@ class Witness:
                 self._differs(difference, lasted)
         for quota in snapshot.quotas:
             for name in idle_keys(quota):
-                self._say(quota, *explain.never_binds(quota.name, name), name)
+                self._say(quota, *audit.never_binds(quota.name, name), name)
 
     def _differs(self, found: Difference, lasted: float) -> None:
-        told = explain.disagrees(found.quota.name, found.key, found.used, found.counted, lasted)
+        told = audit.disagrees(found.quota.name, found.key, found.used, found.counted, lasted)
         self._say(found.quota, *told, found.key)
 
     def _say(self, quota: QuotaFacts, reason: names.Reason, note: str, limiter: str) -> None:

@@ -1,4 +1,4 @@
-"""Quotas checked against the pods that exist: where the two witnesses differ, and keys that limit nothing.
+"""Quotas checked against the pods that exist: where the two witnesses differ, keys that limit nothing, and the words.
 
 The witness of the gatekeeper asks here; decide asks policy.rules.namespace_quota itself. May know the model.
 """
@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from policy.rules import namespace_quota
+from policy import names
+from policy.rules import namespace_quota, quantity
 from policy.rules.grouping import managed
 from policy.rules.model import PodFacts, QuotaFacts, Snapshot
+from policy.rules.namespace_quota import resource_of
 
 idle_keys = namespace_quota.idle_keys
 
@@ -36,3 +38,16 @@ def differences(snapshot: Snapshot, now: float) -> Iterator[Difference]:
         count = namespace_quota.counted(quota, tallies.get(quota.namespace, ()))
         for key, (used, counted) in namespace_quota.disagreements(quota, count).items():
             yield Difference(quota, key, used, counted)
+
+
+def disagrees(quota: str, key: str, used: int, counted: int, seconds: float) -> tuple[names.Reason, str]:
+    resource = resource_of(key)
+    a, b = quantity.text(used, resource), quantity.text(counted, resource)
+    text = f"quota {quota}: status.used of {key} is {a}, the pods that exist add up to {b}, for {seconds:.0f} s now"
+    return names.Reason.QUOTA_DISAGREES, text
+
+
+def never_binds(quota: str, key: str) -> tuple[names.Reason, str]:
+    right = f"requests.{key.removeprefix('limits.')}"
+    text = f"quota {quota}: {key} limits nothing, since of extended resources only requests are counted: use {right}"
+    return names.Reason.QUOTA_NEVER_BINDS, text

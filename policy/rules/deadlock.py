@@ -17,6 +17,8 @@ from policy.rules.model import Claim, OwnerFacts, Snapshot, Why
 from policy.rules.template import digest
 
 MOST_TIMES: Final = 3  # that a group gives back to end a deadlock
+OF_BEGUN: Final = frozenset({"bind", "preempted"})  # why a group is given back although members of it may run
+FORGOTTEN_SECONDS: Final = 3600.0  # after which a group that failed to be bound begins to count anew
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ def stuck(snapshot: Snapshot, group: Group, why: Why) -> str:
     if why == "deadlock" and namespace is not None and namespace.report_deadlocks:
         return "its namespace wants deadlocks reported only"
     running = next((m for m in group.members if m.node), None)
-    if running is not None and not group.suspended:  # it came round our gate: suspending its owner would end it
+    if running is not None and not group.suspended and why not in OF_BEGUN:  # suspending its owner would end it
         return f"pod {running.name} runs already"
     known = {owner.uid for owner in group.owners}
     stray = next((m for m in group.members if m.owner not in known), None)
@@ -101,11 +103,23 @@ def _claim(group: Group, owner: OwnerFacts, why: Why, now: float) -> Claim:
         why=why,
         times=(before.times if before else 0) + (why == "deadlock"),
         tries=(before.tries if before else 0) + (why == "deadline"),
+        fails=_fails(before, now) + (why in OF_BEGUN),
         at=now,
         requests=sibling.shape.requests if sibling else before.requests if before else {},
         limits=sibling.shape.limits if sibling else before.limits if before else {},
         template=digest(part.template) if part and sibling else before.template if before else "",
     )
+
+
+def _fails(before: Claim | None, now: float) -> int:
+    """Of late: one that ran for long in between is none that cannot be bound."""
+    recent = before is not None and now - (before.ended or now) < FORGOTTEN_SECONDS
+    return before.fails if before and recent else 0
+
+
+def why_of(group: Group) -> Why:
+    """Why its owners are suspended by us."""
+    return next(owner.claim.why for owner in group.suspended if owner.claim)
 
 
 def resume(group: Group, now: float) -> tuple[Pull, ...]:

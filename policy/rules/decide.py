@@ -7,6 +7,7 @@ policy.rules; may know no clock, no cluster and no memory of earlier passes.
 from collections.abc import Sequence
 
 from policy.rules import (
+    begun,
     deadlock,
     explain,
     explain_queues,
@@ -14,6 +15,7 @@ from policy.rules import (
     namespace_quota,
     order,
     promise,
+    recovery,
     suspension,
     verdict,
 )
@@ -33,13 +35,13 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
     """Exactly one decision per group, in the order in which they were taken."""
     groups = groups_of(snapshot)  # 1. who belongs together, in order of priority, age and identity
     desk = Desk(Ledger(snapshot, groups, now), config, now)  # 2. what is taken already
-    begun = sorted((g for g in groups.values() if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
-    for group in begun:
+    lifting = sorted((g for g in groups.values() if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
+    for group in lifting:
         if group.short:
             desk.ledger.keep(group)  # 3. what was promised when their lift began
         if group.awaited:
             desk.ledger.await_later(group)
-    decisions = [_go_on(desk, g) for g in begun]  # 4. finish what was begun, before anything new
+    decisions = [_go_on(desk, g) for g in lifting]  # 4. finish what was begun, before anything new
     known = {decision.group for decision in decisions}
     waiting = [g for g in groups.values() if g.key not in known]
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
@@ -49,18 +51,20 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
 
 
 def _go_on(desk: Desk, group: Group) -> Decision:
-    """A group whose lift has begun: whole ones may take in extra members."""
+    """A group whose lift has begun: whole ones may take in extra members; one that cannot be whole is not kept."""
     if group.suspended:
-        return _moved(desk, group, suspension.begun(group, desk.now))
-    return _finish(desk, group) if group.short else _settle(desk, group)
+        return _moved(desk, group, recovery.begun(desk.ledger.snapshot, group, desk.now))
+    decision = _finish(desk, group) if group.short else _settle(desk, group)
+    found = begun.recovered(desk, group, decision)
+    return found if isinstance(found, Decision) else _moved(desk, group, found)
 
 
 def _finish(desk: Desk, group: Group) -> Decision:
     """A lift that a crash interrupted, or members made anew: they need a place, and no new decision."""
     members = group.gated[: group.owed]
     if not members:
-        waits = explain.settled(group, len(group.started), group.bound, None)
-        return _hold(desk, group, waits) if group.gated else _settled(desk, group)
+        waits = explain.settled(group)
+        return _hold(desk, group, waits) if group.gated else begun.settled(desk, group)
     beyond = promise.beyond(group, members)
     short = desk.ledger.capability_shortage(group, beyond)
     if short:
@@ -71,19 +75,13 @@ def _finish(desk: Desk, group: Group) -> Decision:
 
 def _settle(desk: Desk, group: Group) -> Decision:
     """A group whose minMember are lifted: wait for them to bind, then let extra members in as room allows."""
-    if group.bound < group.need:
-        return _settled(desk, group)
-    places, told = desks.extras(desk, group, group.gated)
+    members = group.gated if group.bound >= group.need else begun.stand_ins(desk, group)
+    if not members:
+        return begun.settled(desk, group)
+    places, told = desks.extras(desk, group, members)
     if places:
         return verdict.of(group, "lift", desks.admission(group, places), places)
-    return _hold(desk, group, told) if told else _settled(desk, group)
-
-
-def _settled(desk: Desk, group: Group) -> Decision:
-    lifted = group.started
-    since = desk.now - max((m.lifted.at for m in lifted if m.lifted), default=desk.now)
-    late = since if group.bound < len(lifted) and since > desk.config.bind_timeout_seconds else None
-    return verdict.of(group, "none", explain.settled(group, len(lifted), group.bound, late))
+    return _hold(desk, group, told) if told else begun.settled(desk, group)
 
 
 def _judge(desk: Desk, group: Group) -> Decision:
@@ -94,7 +92,8 @@ def _judge(desk: Desk, group: Group) -> Decision:
     if move is not None:
         return _moved(desk, group, move)
     if group.suspended:
-        return _moved(desk, group, suspension.answer(desk.ledger.snapshot, group, _short(desk, group), desk.now))
+        told = begun.pausing(desk, group) or _short(desk, group)
+        return _moved(desk, group, suspension.answer(desk.ledger.snapshot, group, told, desk.now))
     if group.commanded and not group.members:
         return _call(desk, group)
     if not group.gated and not group.missing:
@@ -175,7 +174,7 @@ def _freed(desk: Desk, group: Group) -> Decision:
     """Where gangs are asked for no more: nobody is held, and those that were are told of no further."""
     if group.gated:
         return verdict.of(group, "lift", explain.released(group), {m.uid: "" for m in group.gated})
-    return _settled(desk, group)
+    return begun.settled(desk, group)
 
 
 def _stopped(desk: Desk, group: Group) -> Told | None:

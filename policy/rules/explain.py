@@ -113,19 +113,6 @@ def burning(told: Told, seconds_left: float) -> Told:
     return told[0], told[1], text, told[3]
 
 
-def disagrees(quota: str, key: str, used: int, counted: int, seconds: float) -> tuple[Reason, str]:
-    resource = resource_of(key)
-    a, b = quantity.text(used, resource), quantity.text(counted, resource)
-    text = f"quota {quota}: status.used of {key} is {a}, the pods that exist add up to {b}, for {seconds:.0f} s now"
-    return Reason.QUOTA_DISAGREES, text
-
-
-def never_binds(quota: str, key: str) -> tuple[Reason, str]:
-    right = f"requests.{key.removeprefix('limits.')}"
-    text = f"quota {quota}: {key} limits nothing, since of extended resources only requests are counted: use {right}"
-    return Reason.QUOTA_NEVER_BINDS, text
-
-
 def _suspended(group: Group) -> str:
     return ", ".join(owner.called for owner in group.suspended[:MOST_REASONS])
 
@@ -177,14 +164,13 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
     return Reason.ADMITTED, "", text, members(group) | {"lifting": lifting, "nodes": pinned}
 
 
-def settled(group: Group, lifted: int, bound: int, late: float | None) -> Told:
+def settled(group: Group) -> Told:
+    lifted, bound = len(group.started), group.bound
     numbers = members(group) | {"lifted": lifted, "bound": bound}
     text = f"{lifted} of {group.need} pods lifted, {bound} bound"
     if group.going and group.short:
         text += f"; {len(group.going)} terminating, whose room is free when they are gone"
     text += _later(group)
-    if late is not None:
-        return Reason.BIND_TIMEOUT, "bind", f"{text} after {late:.0f} s: see their FailedScheduling events", numbers
     return (Reason.RUNNING if bound >= group.need else Reason.LIFTED), "", text, numbers
 
 
@@ -208,7 +194,8 @@ def released(group: Group) -> Told:
 
 def refused(group: Group, refusals: list[str], seconds: float) -> Told:
     """The API server, or admission that is not ours, refused the patch that lifts."""
-    text = f"{len(refusals)} patches refused, next try in {seconds:.0f} s: {refusals[0]}"
+    what = "1 patch" if len(refusals) == 1 else f"{len(refusals)} patches"
+    text = f"{what} refused, next try in {seconds:.0f} s: {refusals[0]}"
     return Reason.LIFT_REFUSED, "patch", text, members(group) | {"refused": len(refusals)}
 
 

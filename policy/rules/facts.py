@@ -35,6 +35,7 @@ from policy.rules.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    PodCondition,
     PodGroup,
     PodSpec,
     Quantities,
@@ -82,6 +83,7 @@ def pod(item: Pod) -> PodFacts:
         task_min=task_min(meta),
         started=epoch(item.status.start_time) if spec.active_deadline_seconds else 0.0,
         lasts=_lasts(spec),
+        preempted=any(_preempted(c) for c in item.status.conditions),
     )
 
 
@@ -90,6 +92,12 @@ def _lasts(spec: PodSpec) -> int:
         return 0
     grace = spec.termination_grace_period_seconds
     return spec.active_deadline_seconds + (names.DEFAULT_GRACE_SECONDS if grace is None else max(0, grace))
+
+
+def _preempted(condition: PodCondition) -> bool:
+    """https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions."""
+    by_scheduler = condition.reason == names.PREEMPTED_BY_SCHEDULER
+    return by_scheduler and condition.type == names.DISRUPTION_TARGET and condition.status == "True"
 
 
 @lru_cache(maxsize=20_000)
@@ -265,4 +273,5 @@ def podgroup(item: PodGroup, api: str) -> PodGroupFacts:
         controller=controller.uid if controller else "",
         ours=meta.label(names.LABEL_MANAGED) == names.MANAGER,
         problem=problem,
+        bind_timeout=max(0, spec.schedule_timeout_seconds or 0) if api != names.VOLCANO_API else 0,
     )

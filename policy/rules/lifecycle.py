@@ -100,6 +100,11 @@ def advance(state: State, seen: Seen) -> Step:
     return step
 
 
+def seen_first(seen: Seen, *, ran: bool) -> State:
+    """Where an observation leads a group that was not looked at before; `ran`: it was whole once, as its pods tell."""
+    return advance(State.RUNNING if ran else State.NEW, seen).to
+
+
 def drawing() -> str:
     """The table as a Mermaid state diagram."""
     lines = ["stateDiagram-v2", "    [*] --> New"]

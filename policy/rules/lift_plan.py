@@ -8,6 +8,7 @@ gate of somebody else nor a pod of the same name but another life is touched. Ma
 """
 
 from collections.abc import Iterator
+from hashlib import sha256
 
 import msgspec
 
@@ -34,6 +35,7 @@ class LiftPatch(msgspec.Struct, frozen=True):
     uid: str
     node: str
     body: bytes
+    kind: str = ""  # alike for pods that admission would treat alike
 
 
 Write = Report | LiftPatch
@@ -42,16 +44,44 @@ Write = Report | LiftPatch
 def plan(group: Group, decision: Decision, now: float, *, pin: bool = True) -> Iterator[Write]:
     """The writes of one decision, the report first, then members in their order of release."""
     yield Report(group.key)
-    lifted = terms(group, decision, now)
+    lifted, kinds = terms(group, decision, now), Kinds()
     for member in group.members:
         if member.uid in decision.places:
             node = decision.places[member.uid] if pin else ""
-            yield LiftPatch(member.namespace, member.name, member.uid, node, body(group, member, lifted, node))
+            patch = body(group, member, lifted, node)
+            yield LiftPatch(member.namespace, member.name, member.uid, node, patch, kinds.of(member))
+
+
+class Kinds:
+    """Names classes of pods, as far as others' admission can tell them apart: by namespace, labels and shape.
+
+    Of labels the keys only: members of one job differ in the values of an index or a name.
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, str] = {}
+
+    def of(self, member: PodFacts) -> str:
+        known = id(member.shape)
+        if known not in self._shapes:
+            self._shapes[known] = sha256(msgspec.json.encode(member.shape, order="sorted")).hexdigest()[:16]
+        return "/".join([member.namespace, self._shapes[known], *sorted(member.labels)])
 
 
 def terms(group: Group, decision: Decision, now: float) -> Lifted:
-    """What the lift freezes: how many must run together, since when, and which room in which queue is theirs."""
-    return Lifted(min=decision.need, at=now, queue=group.queue, room=promise.room(group))
+    """What the lift freezes: how many must run together, since when, which room in which queue is theirs.
+
+    And who was there when it began, so that those made anew can be told from them.
+    """
+    first = [m.lifted for m in group.started if m.lifted]
+    return Lifted(
+        min=decision.need,
+        at=now,
+        queue=group.queue,
+        room=promise.room(group),
+        present=max((t.present for t in first), default=len(group.members)),
+        newest=max((t.newest for t in first), default=max((m.created for m in group.members), default=0.0)),
+    )
 
 
 def body(group: Group, member: PodFacts, lifted: Lifted, node: str) -> bytes:

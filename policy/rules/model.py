@@ -1,8 +1,7 @@
 """What a decision is made from: frozen, typed, and written to JSON and back without loss.
 
-A Snapshot holds facts of the cluster at one moment, each made from one object when the watch delivered it
-(policy.rules.facts); it holds no conclusions: those are in policy.rules.conclusions. Amounts are nano units, times are
-seconds since the epoch. May know names and identities.
+A Snapshot holds facts of the cluster at one moment, each made from one object when the watch delivered it, and no
+conclusions (policy.rules.conclusions). Amounts are nano units, times seconds since the epoch. May know names.
 """
 
 from typing import Literal
@@ -10,11 +9,11 @@ from typing import Literal
 import msgspec
 
 from policy import names
-from policy.rules.config import Config as Config  # noqa: PLC0414 -- handed on: facts and settings are asked for together
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.objects import NodeSelectorTerm, PodAffinityTerm, Taint, Toleration, TopologySpreadConstraint
+from policy.rules.settings import Config as Config  # noqa: PLC0414 -- whoever knows the model knows it
 
 Resources = dict[str, int]
 
@@ -54,9 +53,11 @@ class Lifted(Fact, frozen=True):
     at: float
     queue: str = ""  # charged for the pod as long as it lives
     room: Resources = {}  # there, of all members that start together: their successors ask for no more
+    present: int = 0  # members when the lift began; 0 where a version before this field lifted
+    newest: float = 0.0  # when the last of them was created: any later one takes somebody's place
 
 
-Why = Literal["deadlock", "deadline"]
+Why = Literal["deadlock", "deadline", "bind", "preempted"]
 
 
 class Claim(Fact, frozen=True):
@@ -67,6 +68,7 @@ class Claim(Fact, frozen=True):
     at: float
     times: int = 0  # that this owner has given back to end a deadlock
     tries: int = 0  # that it was suspended to save its deadline
+    fails: int = 0  # that it was lifted lately and given back, since it was not bound whole or was preempted
     requests: Resources = {}  # of one member, as it was seen: a suspended owner has none to ask
     limits: Resources = {}
     template: str = ""  # digest of the template they came of: a suspended owner may be given another
@@ -109,6 +111,7 @@ class PodFacts(Fact, frozen=True):
     task_min: int = 0  # from the labels of a group without object
     started: float = 0.0  # when its kubelet took it
     lasts: int = 0  # seconds from then until its deadline has ended it for good; 0: nobody says
+    preempted: bool = False  # by the scheduler, in favour of another pod
 
     @property
     def over(self) -> bool:
@@ -202,6 +205,7 @@ class PodGroupFacts(Fact, frozen=True):
     ours: bool = False
     problem: str = ""
     min_task_member: dict[str, int] = {}  # by role; empty where Volcano would not look at it
+    bind_timeout: int = 0  # seconds, coscheduling's scheduleTimeoutSeconds; 0 where it says nothing
 
 
 class QueueFacts(Fact, frozen=True):
@@ -213,7 +217,7 @@ class QueueFacts(Fact, frozen=True):
     weight: int = 1  # of its share, against that of its siblings
     deserved: Resources = {}  # its share, where it is stated; orders only, until something can be taken back
     guarantee: Resources = {}  # kept for it, whoever asks
-    reclaimable: bool = True  # stored and shown: nothing is taken back yet
+    reclaimable: bool = True  # stored: nothing is taken back yet
     priority: int = 0  # among its siblings, before shares
     policy: str = ""  # names.Policy of its groups; "": the namespace's
 
@@ -291,3 +295,6 @@ class Snapshot(Fact, frozen=True):
     kinds: tuple[OwnerKind, ...] = ()  # of owners, that the settings add
     usage: dict[str, Resources] = {}  # by queue, what it used over time, less the further back
     unsized: dict[str, str] = {}  # by uid of an owner of another kind, why its size cannot be read
+    refused: tuple[str, ...] = ()  # keys of groups whose lift the API server refuses
+    fallen: tuple[PodFacts, ...] = ()  # pods that were preempted not long ago, as they were last seen
+    preemptors: dict[str, str] = {}  # by uid of a preempted pod, that of the pod which takes its place

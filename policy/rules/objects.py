@@ -313,7 +313,7 @@ class EventSeries(Wire, frozen=True):
 
 
 class Event(Wire, frozen=True):
-    """core/v1, as controllers write it about objects whose pods are refused."""
+    """core/v1, as controllers write it about objects whose pods are refused, and the scheduler about preempted pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     involved_object: ObjectReference = ObjectReference()

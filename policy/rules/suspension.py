@@ -15,7 +15,7 @@ from policy.rules.explain import Told
 from policy.rules.membership import families
 from policy.rules.model import Config, OwnerFacts, PodFacts, Snapshot
 
-FIRST_PAUSE_SECONDS: Final = 5.0  # before a deadline is saved once more; doubles
+FIRST_PAUSE_SECONDS: Final = 5.0  # before a deadline is saved once more, or a lift that failed is repeated; doubles
 LONGEST_PAUSE_SECONDS: Final = 300.0
 KEPT_SECONDS: Final = 30.0  # that room is kept for a group whose pods are being made again
 RETRY_SECONDS: Final = 5.0  # that an owner is given after a refusal before it is woken
@@ -70,7 +70,7 @@ def answer(snapshot: Snapshot, group: Group, told: Told | None, now: float) -> M
     if told is None:
         why = f"all {group.minimum} pods fit now"
         return Move("resume", explain.resumed(group, why), deadlock.resume(group, now))
-    why = next(owner.claim.why for owner in group.suspended if owner.claim)
+    why = deadlock.why_of(group)
     rest = deadlock.give_back(group, why, now)
     if not rest:
         return Move("hold", explain.given_back(group, told))
@@ -78,6 +78,17 @@ def answer(snapshot: Snapshot, group: Group, told: Told | None, now: float) -> M
     if problem:  # all owners or none
         return Move("resume", explain.resumed(group, problem), deadlock.resume(group, now))
     return Move("give-back", explain.given_back(group, told), rest)
+
+
+def pause(group: Group) -> float:
+    """Until when a group that was given back after its lift is not tried again, seconds since the epoch; 0: at once."""
+    claims = [owner.claim for owner in group.suspended if owner.claim and owner.claim.why in deadlock.OF_BEGUN]
+    return max((c.at + backoff(c.fails - 1) for c in claims), default=0.0)
+
+
+def backoff(times: int) -> float:
+    """Seconds, doubling."""
+    return min(FIRST_PAUSE_SECONDS * (1 << min(max(times, 0), 16)), LONGEST_PAUSE_SECONDS)
 
 
 def save_deadline(snapshot: Snapshot, group: Group, told: Told, now: float) -> tuple[Move, float]:
@@ -102,7 +113,7 @@ def _pause_over(owner: OwnerFacts) -> float:
     claim = owner.claim
     if claim is None or not claim.tries:
         return 0.0
-    return claim.ended + min(FIRST_PAUSE_SECONDS * (1 << min(claim.tries, 16)), LONGEST_PAUSE_SECONDS)
+    return claim.ended + backoff(claim.tries)
 
 
 def comes_back(group: Group, now: float) -> bool:

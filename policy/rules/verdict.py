@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from policy import names
-from policy.rules import explain, lifecycle
+from policy.rules import binding, explain, lifecycle
 from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.explain import Told
 from policy.rules.model import PodFacts, Shape
@@ -55,6 +55,10 @@ def _lifted(group: Group) -> int:
     return len(group.started) if group.begun or not group.gated else 0
 
 
+def _ran(group: Group) -> bool:
+    return group.begun and group.bound < group.need and binding.may_have_run(group)
+
+
 def of(
     group: Group,
     action: Action,
@@ -78,7 +82,7 @@ def of(
     return Decision(
         group=group.key,
         action=action,
-        state=lifecycle.advance(lifecycle.State.NEW, seen).to,
+        state=lifecycle.seen_first(seen, ran=_ran(group)),
         seen=seen,
         reason=reason,
         message=message,

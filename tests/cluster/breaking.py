@@ -213,12 +213,15 @@ def heal(cluster: Cluster) -> None:
         cluster.processes[name].wait_ready()
 
 
-def interrupted(cluster: Cluster, at: int, victim: int | None, number: signal.Signals) -> None:
-    """Replace the gatekeeper by one that sends a signal at its `at`-th patch; to itself where `victim` is None."""
+def interrupted(cluster: Cluster, at: int, victim: int | None, number: signal.Signals, *, what: str = "patch") -> None:
+    """Replace the gatekeeper by one that sends a signal at its `at`-th patch of a pod, or write to an owner (`lever`).
+
+    It sends it to itself where `victim` is None.
+    """
     process = cluster.processes["gatekeeper"]
     process.stop()
     argv = [arg if arg != "policy.gatekeeper.main" else "tests.cluster.interrupting" for arg in process.program.argv]
-    env = {"SIGNAL_AT": str(at), "SIGNAL_PID": str(victim or 0), "SIGNAL": str(int(number))}
+    env = {"SIGNAL_AT": str(at), "SIGNAL_PID": str(victim or 0), "SIGNAL": str(int(number)), "SIGNAL_WHAT": what}
     cluster.roster.enlist("gatekeeper", argv, addon.environment() | env).start()
 
 

@@ -316,3 +316,50 @@ def owner_gone(world: World, space: str) -> Subject:
     world.cluster.processes["kube-controller-manager"].pause()
     must(world.admin("DELETE", jobs(space, "train") + "?propagationPolicy=Background"))
     return found
+
+
+def pair(world: World, space: str) -> Subject:
+    return group(world, space, 2)
+
+
+def degraded(world: World, space: str) -> Subject:
+    """With the controllers standing still, nobody replaces a pod that went."""
+    running(world, space, 2, "train")
+    world.cluster.processes["kube-controller-manager"].pause()
+    gone = pods(space, listed(world.admin, pods(space))[0]["metadata"]["name"])
+    must(world.admin.patch(gone, {"metadata": {"finalizers": None}}, MERGE))
+    must(world.admin("DELETE", gone, {"gracePeriodSeconds": 0}))
+    return Subject("job", "train")
+
+
+@contextmanager
+def with_urgency(world: World, space: str) -> Iterator[None]:
+    """A PriorityClass above that of the gang, and controllers that will stand still: nobody replaces who is preempted."""
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    must(world.admin.create(classes, {"metadata": {"name": "urgent"}, "value": 1000}))
+    try:
+        with without_collector(world, space):
+            yield
+    finally:
+        must(world.admin("DELETE", f"{classes}/urgent"))
+
+
+def preempted(world: World, space: str) -> Subject:
+    """A pod of that class wants the node of one member, without that member."""
+    body = breaking.job("train", space, 2)
+    body["spec"]["completionMode"] = "Indexed"
+    must(world.admin.create(jobs(space), body))
+    wait_until(lambda: bound(world.admin, space) == 2, what="the gang")
+    world.cluster.processes["kube-controller-manager"].pause()
+    unwanted = {"matchLabels": {names.COMPLETION_INDEX: "1"}}
+    (victim,) = (p for p in listed(world.admin, pods(space)) if p["metadata"]["labels"][names.COMPLETION_INDEX] == "1")
+    template = submissions.template("urgent", LONG)
+    del template["spec"]["containers"][0]["resources"]
+    term = {"topologyKey": names.HOSTNAME_LABEL, "labelSelector": unwanted}
+    template["spec"] |= {
+        "priorityClassName": "urgent",
+        "nodeSelector": {names.HOSTNAME_LABEL: victim["spec"]["nodeName"]},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    }
+    must(world.admin.create(pods(space), submissions.pod("urgent", space, template)))
+    return Subject("job", "train")

@@ -132,16 +132,30 @@ CALM = (
 BROKEN = (
     Case(
         Reason.LIFT_REFUSED,
-        r"2 patches refused, next try in \d+ s: pod train-\S+: 422 .*pods are frozen during the audit.*",
+        r"1 patch refused, next try in \d+ s: pod train-\S+: 422 .*pods are frozen during the audit.* \(tried out\)",
         provoking.started("pod"),
         provoking.refusing_updates,
     ),
     Case(Reason.LIFTED, r"2 of 2 pods lifted, 0 bound", provoking.started("job"), provoking.without_scheduler),
     Case(
         Reason.BIND_TIMEOUT,
-        r"2 of 2 pods lifted, 0 bound after \d+ s: see their FailedScheduling events",
-        provoking.started("pod"),
+        r"2 of 2 pods lifted, 0 bound after \d+ s: see their FailedScheduling events; not given back, since pod train-0 "
+        r"has no owner that would make it again",
+        provoking.pair,
         provoking.without_scheduler,
+    ),
+    Case(
+        Reason.DEGRADED,
+        r"1 of 2 pods lifted, 1 bound: 1 fewer than must run together; ganggate tears no group that ran, its owner makes "
+        r"members anew",
+        provoking.degraded,
+        provoking.without_collector,
+    ),
+    Case(
+        Reason.PREEMPTED,
+        r"preempted by the scheduler: train-1-\S+ for pod \S+/urgent; 1 of 2 run",
+        provoking.preempted,
+        provoking.with_urgency,
     ),
     Case(
         Reason.QUOTA_DISAGREES,

@@ -45,7 +45,7 @@ def space_of(world: World, case: Case) -> Iterator[str]:
 
 def heard(world: World, case: Case, subject: Subject) -> str:
     """The text of the case's event on the subject, once it is there."""
-    return breaking.hears(world.admin, case.namespace, subject.name, case.reason, timeout=30)
+    return breaking.hears(world.admin, case.namespace, subject.name, case.reason, timeout=60)
 
 
 def described(world: World, case: Case, subject: Subject) -> str:

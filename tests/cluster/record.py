@@ -57,7 +57,10 @@ class Recorder:
             query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "1800"}
             try:
                 for line in self.client.stream(path, query, timeout=1900):
-                    version = take(msgspec.json.decode(line, type=_Event))
+                    event = msgspec.json.decode(line, type=_Event)
+                    if event.type == "ERROR":  # the API server ends
+                        break
+                    version = take(event)
                     if self._stop.is_set():
                         return
             except ApiError:

@@ -65,7 +65,7 @@ def test_without_the_right_to_patch_pods(victim: Cluster, admin: Caller, gang: s
     with lacking(admin, "", "pods", "patch"):
         must(admin.create(jobs(gang), job("g", gang, 2)))
         note = breaking.hears(admin, gang, "g", names.Reason.LIFT_REFUSED)
-        assert note.startswith("2 patches refused, next try in ")
+        assert note.startswith("1 patch refused, next try in ")
         assert 'cannot patch resource "pods"' in note
         assert held(admin, gang) == 2
     wait_until(lambda: bound(admin, gang) == 2, timeout=30, what="the gang, at the next try")

@@ -11,10 +11,12 @@ import msgspec
 
 from policy import names
 from policy.gatekeeper.flights import Flights
+from policy.rules.conclusions import Pull
 from policy.rules.lift_plan import LiftPatch
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import PODGROUP, Identity
 from policy.rules.model import (
+    Claim,
     Lifted,
     NamespaceFacts,
     NodeFacts,
@@ -49,6 +51,11 @@ class Job:
     succeeded: int = 0
     made: int = 0
     labels: dict[str, str] = field(default_factory=dict)
+    lever: bool = True
+    suspended: bool = False
+    claim: Claim | None = None
+    by_us: bool = False  # the field was set by us last
+    version: int = 0
 
     @property
     def size(self) -> int:
@@ -67,6 +74,11 @@ class Job:
             queue=self.queue,
             min_member=self.minimum,
             over=self.succeeded >= self.completions,
+            held=self.suspended,
+            lever=("spec", "suspend") if self.lever else (),
+            claim=self.claim,
+            ours=self.suspended and self.by_us and self.claim is not None and not self.claim.ended,
+            version=str(self.version),
             group=named(self.namespace, self.group) if self.group else None,
         )
 
@@ -93,6 +105,8 @@ class Cluster:
         self.queues: dict[str, QueueFacts] = {}
         self.hard: dict[str, int] = {}  # GPUs by namespace
         self.used: dict[str, int] = {}  # as the quota's status says: late downwards
+        self.preemptors: dict[str, str] = {}
+        self.fallen: dict[str, PodFacts] = {}  # preempted and gone, as the gatekeeper remembers them
         self._serial = 0
 
     # --- reading ---------------------------------------------------------------------------------------------
@@ -105,6 +119,8 @@ class Cluster:
             owners={uid: job.facts() for uid, job in self.jobs.items()},
             podgroups=tuple(self.podgroups.values()),
             queues=dict(self.queues),
+            fallen=tuple(self.fallen.values()),
+            preemptors=dict(self.preemptors),
             quotas=tuple(
                 QuotaFacts(ns, "gpus", {f"requests.{GPU}": hard * NANO}, {f"requests.{GPU}": self.used[ns] * NANO})
                 for ns, hard in self.hard.items()
@@ -161,6 +177,10 @@ class Cluster:
         """The Job controller: count what succeeded, make what is missing, stop at the first refusal."""
         mine = [p for p in self.pods.values() if p.owner == job.uid and p.namespace == job.namespace]
         job.succeeded = max(job.succeeded, sum(1 for p in mine if p.phase == "Succeeded"))
+        if job.suspended:
+            for pod in mine:
+                self.delete(pod.uid)
+            return
         missing = job.size - sum(1 for p in mine if p.live)
         identity = named(job.namespace, job.group) if job.group else Identity("Job", job.namespace, job.uid, job.uid)
         for _ in range(min(most, missing)):
@@ -175,6 +195,18 @@ class Cluster:
             )
             if made is None:
                 return
+
+    def pull(self, seen: OwnerFacts, pull: Pull) -> None:
+        """A merge patch on an owner, conditional on the version that was seen."""
+        job = self.jobs[seen.uid]
+        if pull.claim is None:
+            return  # it only wakes: controllers here need no waking
+        if seen.version != str(job.version):
+            return
+        job.version += 1
+        job.claim = pull.claim
+        if pull.suspend is not None:
+            job.suspended, job.by_us = pull.suspend, pull.suspend
 
     def recount(self) -> None:
         """The quota controller: only here does `used` fall."""
@@ -212,7 +244,16 @@ class Cluster:
     def reap(self) -> None:
         """Terminating pods that are gone."""
         for uid in [u for u, p in self.pods.items() if p.deleted is not None]:
-            del self.pods[uid]
+            pod = self.pods.pop(uid)
+            if pod.preempted and pod.lifted:
+                self.fallen[uid] = pod
+
+    def preempt(self, uid: str, by: PodFacts | None) -> None:
+        """The scheduler takes a pod's place for another: marked, then deleted; later only we remember it."""
+        self.change(uid, preempted=True)
+        if by is not None:  # quota refused it: another's, of which no event is known
+            self.preemptors[uid] = by.uid
+        self.delete(uid)
 
     def remove_node(self, name: str) -> None:
         del self.nodes[name]

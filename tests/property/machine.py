@@ -6,6 +6,8 @@ Snapshots are never stale: that is the gatekeeper's promise, held elsewhere. The
 design's promises.
 """
 
+from collections import Counter
+
 import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -15,14 +17,15 @@ from policy.gatekeeper.flights import Flights
 from policy.names import Reason
 from policy.rules import lifecycle
 from policy.rules.decide import decide
-from policy.rules.lift_plan import LiftPatch, plan
+from policy.rules.lift_plan import LiftPatch, plan, terms
 from policy.rules.membership.identity import Identity
-from policy.rules.conclusions import Decision, Group, Outcome
+from policy.rules.conclusions import Decision, Group, Outcome, Pull
 from policy.rules.model import (
     Config,
     Lifted,
     NamespaceFacts,
     NodeFacts,
+    OwnerFacts,
     PodFacts,
     PodGroupFacts,
     QueueFacts,
@@ -33,6 +36,7 @@ from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTer
 from policy.rules.quantity import NANO
 from tests.property.cluster import GPU, GRACE, Cluster, Job, named, requested
 
+LATER = 1000.0  # seconds: more than any bind timeout here, and more than the longest pause
 LONELY = {"app": "lonely"}
 
 
@@ -82,6 +86,7 @@ OPERATOR_EVENTS = st.one_of(
     _event("remove_node", PICK),
     _event("relabel", TEAM, st.sampled_from([names.Policy.GANG, names.Policy.GANG, names.Policy.HYBRID, ""])),
     _event("escape_hatch", PICK),
+    _event("resume", PICK),
 )
 
 
@@ -92,6 +97,10 @@ class Machine(RuleBasedStateMachine):
         self.config = Config()
         self.flights = Flights()
         self.pending: list[tuple[str, LiftPatch]] = []  # group and write, not answered yet
+        self.pulls: list[tuple[OwnerFacts, Pull]] = []  # writes to owners, in their order, not answered yet
+        self.later = 0  # times that it was left alone for LATER
+        self.whole: set[str] = set()  # keys of groups that have had minMember on nodes since their lift
+        self.started: dict[str, set[str]] = {}  # uids of all members that were let go, by group, since its lift
         self.states: dict[str, lifecycle.State] = {}
         self.released: set[str] = set()  # pods let go where gangs are asked for no more
         self.excused: dict[str, int] = {}  # by queue: GPUs above capability that were not our doing
@@ -102,8 +111,10 @@ class Machine(RuleBasedStateMachine):
         sizes=st.lists(st.sampled_from([2, 4, 8, 8]), min_size=2, max_size=4),
         quota=st.sampled_from([0, 0, 8, 14]),
         minimum=st.integers(1, 4),
+        preempted_give_back=st.booleans(),
     )
-    def build(self, sizes: list[int], quota: int, minimum: int) -> None:
+    def build(self, sizes: list[int], quota: int, minimum: int, preempted_give_back: bool = False) -> None:
+        self.config = Config(preempted_give_back=preempted_give_back)
         for number, gpus in enumerate(sizes):
             self._node(f"n{number}", gpus)
         for team in (*TEAMS, "free"):
@@ -131,8 +142,9 @@ class Machine(RuleBasedStateMachine):
         minimum=st.none() | FEW,
         gates=st.sampled_from([(), (), (), (), (), (FOREIGN,)]),
         wave=st.sampled_from([1, 4, 8, 8]),
+        lever=st.sampled_from([True, True, False]),
     )
-    def submit(self, team, count, more, shape, queue, group, minimum, gates, wave) -> None:
+    def submit(self, team, count, more, shape, queue, group, minimum, gates, wave, lever=True) -> None:
         """A Job; the controller makes the first wave of its pods."""
         job = Job(
             uid=f"j{len(self.world.jobs)}",
@@ -146,6 +158,7 @@ class Machine(RuleBasedStateMachine):
             minimum=minimum if minimum is None else min(minimum, count),
             gates=gates,
             labels=LONELY if shape.alone_on_node else {},
+            lever=lever,
         )
         self.world.jobs[job.uid] = job
         self._sync(job, wave)
@@ -192,6 +205,14 @@ class Machine(RuleBasedStateMachine):
         if pod.owner in self.world.jobs:
             self._sync(self.world.jobs[pod.owner], 1)
 
+    @rule(pick=PICK)
+    @precondition(lambda self: self._running())
+    def stand_still(self, pick: int) -> None:
+        """A pod is gone, and nobody makes another for longer than a lifted one would be waited for."""
+        self.world.pods.pop(self._pick(self._running(), pick))
+        self.world.now += 200.0
+        self.run_pass(0, pick)
+
     @rule(seconds=st.sampled_from([1.0, 40.0, 200.0]))
     def wait(self, seconds: float) -> None:
         """Terminating pods are gone after their grace, and the quota controller counts anew."""
@@ -199,6 +220,16 @@ class Machine(RuleBasedStateMachine):
         if seconds > GRACE:
             self.world.reap()
             self.world.recount()
+
+    @rule(pick=PICK, shape=st.sampled_from(PLAIN), answered=st.sampled_from([0, 1, 100]))
+    @precondition(lambda self: self._running())
+    def preempt(self, pick: int, shape: Shape, answered: int) -> None:
+        """A pod of higher priority comes, and the scheduler makes room for it where most of the others are."""
+        siblings = Counter(self.world.pods[uid].owner for uid in self._running())
+        uid = self._pick(sorted(self._running(), key=lambda uid: -siblings[self.world.pods[uid].owner]), pick % 3)
+        self.world.preempt(uid, self.world.create("free", shape) if answered else None)
+        self._excuse()
+        self.run_pass(answered, pick)
 
     # --- trouble ---------------------------------------------------------------------------------------------
 
@@ -287,6 +318,14 @@ class Machine(RuleBasedStateMachine):
         if held:
             self.world.change(self._pick(held, pick), gated=False)
 
+    def _resume(self, pick: int) -> None:
+        """Somebody resumes what we suspended."""
+        suspended = [job for job in self.world.jobs.values() if job.suspended]
+        if suspended:
+            job = self._pick(suspended, pick)
+            job.suspended = job.by_us = False
+            job.version += 1
+
     # --- ganggate --------------------------------------------------------------------------------------------
 
     @rule()
@@ -304,31 +343,46 @@ class Machine(RuleBasedStateMachine):
         for decision in outcome.decisions:
             if decision.action == "lift":
                 self._start(outcome.groups[decision.group], decision)
-        for _ in range(min(answered, len(self.pending))):
+        for decision in outcome.decisions:
+            self._queue(snapshot, decision)
+        for _ in range(min(answered, len(self.pending) + len(self.pulls))):
             self.answer(pick)
+
+    def _queue(self, snapshot: Snapshot, decision: Decision) -> None:
+        """Upon one version of an owner one write, as the levers do."""
+        for pull in decision.pulls:
+            owner = snapshot.owners[pull.uid]
+            if not any(seen.uid == owner.uid for seen, _ in self.pulls):
+                self.pulls.append((owner, pull))
 
     def _start(self, group: Group, decision: Decision) -> None:
         if any(key == group.key for key, _ in self.pending):
             return  # one plan a group at a time, as the lifter does
         patches = [w for w in plan(group, decision, self.world.now) if isinstance(w, LiftPatch)]
-        self.flights.assume(patches, Lifted(decision.need, self.world.now))
+        self.flights.assume(patches, terms(group, decision, self.world.now))
         self.pending += [(group.key, patch) for patch in patches]
         if decision.reason is Reason.RELEASED:
             self.released |= {patch.uid for patch in patches}
 
     @rule(pick=PICK)
-    @precondition(lambda self: self.pending)
+    @precondition(lambda self: self.pending or self.pulls)
     def answer(self, pick: int) -> None:
-        """One write reaches the API server, any of those under way."""
-        _, patch = self.pending.pop(pick % len(self.pending))
+        """One write reaches the API server: any of the lifts under way, or the next to an owner."""
+        chosen = pick % (len(self.pending) + bool(self.pulls))
+        if chosen == len(self.pending):
+            self.world.pull(*self.pulls.pop(0))
+            return
+        _, patch = self.pending.pop(chosen)
         self.world.patch(patch)
         self.flights.forget(patch.uid)
 
     @rule()
-    @precondition(lambda self: self.pending)
+    @precondition(lambda self: self.pending or self.pulls)
     def crash(self) -> None:
-        """The writes that are left are never sent, and nobody remembers them."""
+        """The writes that are left are never sent, and nobody remembers them, nor who was preempted."""
         self.pending.clear()
+        self.pulls.clear()
+        self.world.fallen.clear()
         self.flights = Flights()
         self.states.clear()
 
@@ -342,6 +396,7 @@ class Machine(RuleBasedStateMachine):
             group = outcome.groups[decision.group]
             if decision.action == "lift":
                 self._fits(snapshot, books, group, decision)
+            self._may_be_given_back(group, decision)
             state = self.states.get(group.key, lifecycle.State.NEW)
             self.states[group.key] = lifecycle.advance(state, decision.seen).to
         self._begun_come_first(snapshot, outcome)
@@ -381,6 +436,40 @@ class Machine(RuleBasedStateMachine):
             assert self.world.takes(self.world.nodes[node], pod.shape), "I1: the node does not take it"
             books[node] -= requested(pod.shape)
             assert books[node] >= 0, "I1: the node is promised to others"
+
+    def _may_be_given_back(self, group: Group, decision: Decision) -> None:
+        """What has run whole is never torn by us, but where preemption has torn it and the operator asks for it."""
+        for pull in decision.pulls:
+            if pull.suspend and pull.claim is not None and pull.claim.why in ("bind", "preempted"):
+                assert group.bound < group.need, "given back although it runs"
+            if pull.suspend and pull.claim is not None and pull.claim.why == "bind":
+                assert group.key not in self.whole or not group.bound, "given back although it ran whole"
+            if pull.suspend and pull.claim is not None and pull.claim.why == "preempted":
+                assert self.config.preempted_give_back, "nobody asked for that"
+
+    @invariant()
+    def what_happened_is_remembered(self) -> None:
+        """By the world, for promises about what was: who was let go, and which groups had minMember on nodes since."""
+        found: dict[str, list[PodFacts]] = {}
+        for pod in self.world.pods.values():
+            if pod.group and pod.lifted and pod.deleted is None and pod.phase != "Failed":
+                found.setdefault(pod.group.key, []).append(pod)
+        live = {key: pods for key, pods in found.items() if any(p.live for p in pods)}
+        bound = {key: sum(1 for p in pods if p.node) for key, pods in live.items()}
+        least = {key: max(p.lifted.min for p in pods if p.lifted) for key, pods in live.items()}
+        self.whole = {key for key in live if key in self.whole or bound[key] >= least[key]}
+        self.started = {key: self.started.get(key, set()) | {p.uid for p in pods} for key, pods in live.items()}
+
+    def _kept_for_good(self, group: Group) -> bool:
+        """Whether it neither runs nor ever will, although it could be given back: all that was let go is there still."""
+        if not group.begun or group.bound >= group.need or group.key in self.whole or not self._managed(group):
+            return False
+        members = {m.uid for m in group.members if not m.gated}
+        owned = {o.uid for o in group.owners if o.lever and not (o.claim and o.claim.foreign)}
+        return self.started[group.key] == members and all(m.owner in owned for m in group.members) and bool(owned)
+
+    def _managed(self, group: Group) -> bool:
+        return self.world.managed(group.identity.namespace)
 
     def _declared(self, group: Group, snapshot: Snapshot) -> int:
         """What somebody with a right to say so has said, less what is done."""
@@ -463,11 +552,9 @@ class Machine(RuleBasedStateMachine):
         """Left alone, it comes to rest, and then nobody waits for what is there (I10, and that lifts end: I8)."""
         if not self.world.namespaces:
             return
-        rounds = 0
-        while self._settle():
-            rounds += 1
-            assert rounds < 40, "it does not come to rest"
-        self.world.now += 1.0
+        self._come_to_rest()
+        while self._moves_later():
+            self._come_to_rest()
         snapshot = self.world.snapshot(self.flights)
         outcome = decide(snapshot, self.config, self.world.now)
         self._check(snapshot, outcome)
@@ -477,32 +564,55 @@ class Machine(RuleBasedStateMachine):
             assert decision.action != "lift", "it does not come to rest"
             self._has_cause(snapshot, outcome.groups[decision.group], decision)
 
+    def _come_to_rest(self) -> None:
+        rounds = 0
+        while self._settle():
+            rounds += 1
+            assert rounds < 40, "it does not come to rest"
+
+    def _moves_later(self) -> bool:
+        """Whether anything happens once every limit and every pause has passed."""
+        self.later += 1
+        assert self.later < 10, "it does not come to rest"
+        self.world.now += LATER
+        return self._settle()
+
     def _settle(self) -> bool:
         """Everybody does what is to do; tell whether there was anything."""
         before = self._state()
         self.run_pass(100, 0)
-        while self.pending:
+        while self.pending or self.pulls:
             self.answer(0)
         self.world.schedule()
+        self.what_happened_is_remembered()
         self.world.reap()
         self.world.recount()
         for job in self.world.jobs.values():
             self.world.sync(job, 100)
         self._excuse()
+        self.what_happened_is_remembered()
         return self._state() != before
 
     def _state(self) -> tuple:
-        succeeded = {uid: job.succeeded for uid, job in self.world.jobs.items()}
+        succeeded = {uid: (job.succeeded, job.suspended) for uid, job in self.world.jobs.items()}
         return dict(self.world.pods), succeeded, dict(self.world.used)
 
     def _has_cause(self, snapshot: Snapshot, group: Group, decision: Decision) -> None:
         """What was begun is finished, and a group that waits for nodes would really not find them."""
         if self._owes(group) and group.gated:
             assert decision.action == "hold", "I8: a lift that was begun is not finished"
+        assert not self._kept_for_good(group), f"I10: {decision.message}, neither bound nor given back"
+        if group.suspended:
+            assert all(o.held or o.over for o in group.owners), "I8: a group that is half given back"
         if decision.reason is not Reason.NODES_SHORT:
             return
         members = group.gated[: max(1, group.short or group.minimum - len(group.members) + len(group.gated))]
-        if len({id(m.shape) for m in members}) > 1 or members[0].shape.host_ports or members[0].shape.alone_on_node:
+        if (
+            not members
+            or len({id(m.shape) for m in members}) > 1
+            or members[0].shape.host_ports
+            or members[0].shape.alone_on_node
+        ):
             return  # several classes, and who may stand beside whom: tests.property.test_rules_placement
         need = requested(members[0].shape)
         books = self._books(snapshot)

@@ -3,6 +3,7 @@
 GANGGATE_RUNS runs of at most 30 steps (default 1,000) from GANGGATE_SEED (default 0).
 """
 
+import math
 import os
 
 import msgspec
@@ -10,10 +11,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from policy.rules import (
+    begun,
+    binding,
+    grouping,
+    ledger,
+    lift_plan,
+    placement,
+    pool,
+    recovery,
+)
 from policy.rules import decide as deciding
-from policy.rules import grouping, ledger, lift_plan, placement, pool
 from policy.rules.conclusions import Group, Outcome
-from policy.rules.model import PodFacts
+from policy.rules.model import Config, PodFacts
 from tests.property import machine
 from tests.property.machine import Crowded, Machine
 
@@ -118,7 +128,7 @@ def new_groups_come_before_begun_ones(patch):
 
 
 def nobody_finishes_what_was_begun(patch):
-    patch.setattr(deciding, "_finish", deciding._settled)
+    patch.setattr(deciding, "_finish", begun.settled)
 
 
 def a_group_is_left_without_answer(patch):
@@ -143,6 +153,29 @@ def who_does_not_fit_blocks_those_behind(patch):
     patch.setattr(placement, "place", strictly)
 
 
+def what_ran_is_torn(patch):
+    patch.setattr(binding, "may_have_run", lambda group: False)
+
+
+def what_cannot_be_bound_is_kept(patch):
+    patch.setattr(begun, "recovered", lambda desk, group, decision: decision)
+
+
+def a_node_that_is_gone_is_waited_for(patch):
+    """Not even the bind timeout ends that."""
+    patch.setattr(binding.Standing, "due", property(lambda self: math.inf))
+    patch.setattr(binding, "_never", lambda pod, nodes: "")
+
+
+def preemption_tears_unasked(patch):
+    torn = recovery._torn
+
+    def eager(snapshot, group, fallen, told, config, now):
+        return torn(snapshot, group, fallen, told, Config(preempted_give_back=True), now)
+
+    patch.setattr(recovery, "_torn", eager)
+
+
 BROKEN = {
     nodes_forget_what_is_lifted: "I1: the node is promised to others",
     nodes_forget_what_this_pass_has_placed: "I1: the node is promised to others",
@@ -159,6 +192,10 @@ BROKEN = {
     nobody_finishes_what_was_begun: "I8: a lift that was begun",
     a_group_is_left_without_answer: "I11: one decision a group",
     who_does_not_fit_blocks_those_behind: "I10",
+    what_ran_is_torn: "given back although it ran whole",
+    what_cannot_be_bound_is_kept: "I10: .* neither bound nor given back",
+    a_node_that_is_gone_is_waited_for: "I10: .* neither bound nor given back",
+    preemption_tears_unasked: "nobody asked for that",
 }
 
 

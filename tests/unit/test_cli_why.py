@@ -376,7 +376,6 @@ def test_every_reason_that_holds_a_group_has_advice():
         names.Reason.RUNNING,
         names.Reason.FINISHED,
         names.Reason.RELEASED,
-        names.Reason.BIND_TIMEOUT,
         names.Reason.BYPASSED,
         names.Reason.RESUMED,
         names.Reason.QUOTA_DISAGREES,
@@ -438,9 +437,9 @@ def test_many_pods_are_cut_in_the_text_and_whole_in_the_structure():
 
 def test_the_last_report_is_shown_where_it_says_more():
     facts = snapshot(jobs=[job("j", 1)], pods=pods(1, job="j"), nodes=nodes(1))
-    refused = Report(EVENT, names.Reason.LIFT_REFUSED, "1 patches refused: denied by policy x", NOW - 20)
+    refused = Report(EVENT, names.Reason.LIFT_REFUSED, "1 patch refused: denied by policy x", NOW - 20)
     text = explain(FakeWorld(facts, report=refused), "j").stdout
-    assert "The gatekeeper last said (event, 20s ago): LiftRefused\n  1 patches refused: denied by policy x\n" in text
+    assert "The gatekeeper last said (event, 20s ago): LiftRefused\n  1 patch refused: denied by policy x\n" in text
     same = Report(CONDITION, names.Reason.ADMITTED, "fits", NOW)
     assert "last said" not in explain(FakeWorld(facts, report=same), "j").stdout
 

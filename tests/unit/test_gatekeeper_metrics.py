@@ -5,7 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
+from policy.gatekeeper.lift import Lift
+from policy.gatekeeper.measure import Measures
 from policy.gatekeeper.metrics import Metrics, new_registry, size_class
+from policy.rules.decide import decide
+from policy.rules.model import Config
+from tests.unit.rules_facts import NOW, job, lifted, nodes, pod, pods, shape, snapshot
 
 
 @pytest.fixture
@@ -92,3 +97,29 @@ def test_the_registry_shows_what_the_process_uses():
 
 def test_two_registries_do_not_meet(metrics):
     Metrics(CollectorRegistry(), "1").event("written")
+
+
+def lost_place(job_fields):
+    """A gang of two, lifted long ago, whose node an outsider has filled."""
+    members = [lifted(p, "n0", 2, NOW - 500, bound=False) for p in pods(2, "j", job="j")]
+    outsider = pod("d", ns="free", gated=False, node="n0", like=shape(gpu=8))
+    found = snapshot(pods=[*members, outsider], nodes=nodes(1), jobs=[job("j", 2, **job_fields)])
+    return decide(found, Config(), NOW), found
+
+
+def test_a_group_that_lost_its_place_to_others_counts_once(registry, metrics):
+    measures = Measures(metrics)
+    outcome, found = lost_place({"lever": ("spec", "suspend")})
+    for _ in range(3):
+        measures.passed(outcome, found, [], NOW, 0.1)
+    assert value(registry, "ganggate_lift_lost_to_outsider_total") == 1
+    measures.passed(*lost_place({}), [], NOW, 0.1)  # it is told of, and not given back
+    measures.passed(outcome, found, [], NOW, 0.1)
+    assert value(registry, "ganggate_lift_lost_to_outsider_total") == 2
+
+
+def test_a_lift_that_was_only_tried_out_is_no_lift(registry, metrics):
+    Measures(metrics).lifted(Lift("g", 1.0, [], 0, ["refused"], ended=2.0, dry=True))
+    assert value(registry, "ganggate_decision_to_last_lift_seconds_count") == 0
+    Measures(metrics).lifted(Lift("g", 1.0, [], 0, lifted=2, first=1.5, ended=2.0))
+    assert value(registry, "ganggate_decision_to_last_lift_seconds_count") == 1

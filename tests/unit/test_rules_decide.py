@@ -385,7 +385,8 @@ def test_bind_timeout():
     assert told(found) == (
         "none",
         Reason.BIND_TIMEOUT,
-        "8 of 8 pods lifted, 0 bound after 121 s: see their FailedScheduling events",
+        "8 of 8 pods lifted, 0 bound after 121 s: see their FailedScheduling events; not given back, since Job j cannot "
+        "be suspended by us",
     )
 
 
@@ -397,7 +398,13 @@ def test_running():
 def test_a_group_below_its_minimum_whose_members_are_all_bound_is_not_late():
     given = begun(8, at=NOW - 500)
     found = decided(pods=given["pods"][:7], jobs=given["jobs"])
-    assert told(found) == ("none", Reason.LIFTED, "7 of 8 pods lifted, 7 bound")
+    assert told(found) == (
+        "none",
+        Reason.DEGRADED,
+        "7 of 8 pods lifted, 7 bound: 1 fewer than must run together; ganggate tears no group that ran, its owner makes "
+        "members anew",
+    )
+    assert found.state is State.DEGRADED
 
 
 def test_bypassed():
@@ -425,6 +432,7 @@ def test_every_reason_of_a_decision_is_told_above():
         Reason.LIFT_REFUSED,
         Reason.OWNER_UNREADABLE,  # test_rules_roots
         Reason.BEHIND_RESERVATION,  # test_rules_reservation
+        Reason.PREEMPTED,  # test_rules_recovery
         *(Reason.CREATE_REFUSED, Reason.GIVEN_BACK, Reason.RESUMED, Reason.QUOTA_DEADLOCK),  # test_rules_suspension
         *(Reason.QUOTA_DISAGREES, Reason.QUOTA_NEVER_BINDS),  # of quotas, not of groups
     }

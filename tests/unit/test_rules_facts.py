@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from policy import names
-from policy.rules import facts, objects, owner_facts
+from policy.rules import facts, objects, owner_facts, refusal
 from policy.rules.membership import families
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import LITE, PODGROUP, Identity
@@ -274,3 +274,38 @@ def test_a_minimum_that_is_no_whole_number_is_a_problem_with_its_value(text):
 
 def test_a_minimum_of_the_owner():
     assert job(annotations={names.GROUP_MIN_MEMBER: "6"}).min_member == 6
+
+
+@pytest.mark.parametrize(
+    ("condition", "preempted"),
+    [
+        ({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}, True),
+        ({"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}, False),
+        ({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}, False),
+        ({"type": "Ready", "status": "True", "reason": "PreemptionByScheduler"}, False),
+    ],
+)
+def test_a_pod_says_itself_that_it_was_preempted(condition, preempted):
+    assert pod(status={"conditions": [condition]}).preempted is preempted
+
+
+UID = "d8060558-8c7b-4b85-8458-7799f4c6a4d8"
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (f"Preempted by pod {UID} on node node-0", ("victim", UID)),
+        (f"Preempted by podgroup {UID} on node node-0", ("victim", UID)),
+        ("Preempted by a pod on node node-0", None),
+    ],
+)
+def test_the_schedulers_event_names_who_takes_the_place(message, found):
+    event = {"involvedObject": {"kind": "Pod", "uid": "victim"}, "reason": "Preempted", "message": message}
+    assert refusal.preemption(msgspec.convert(event, objects.Event)) == found
+
+
+@pytest.mark.parametrize(("api", "seconds"), [(names.COSCHEDULING_API, 30), (names.VOLCANO_API, 0)])
+def test_only_coscheduling_says_how_long_binding_may_take(api, seconds):
+    item = msgspec.convert({"spec": {"scheduleTimeoutSeconds": 30}}, objects.PodGroup)
+    assert facts.podgroup(item, api).bind_timeout == seconds

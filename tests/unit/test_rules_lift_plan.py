@@ -40,12 +40,12 @@ def test_the_report_comes_before_the_first_gate_goes():
 def test_a_patch_byte_for_byte():
     member = pod("p", job="j", like=shape(node_terms=(NodeSelectorTerm((ZONE,)),)), queue="default")
     (_, found) = writes(now=12.5, pods=[member], jobs=[job("j", 1)], nodes=nodes(1, labels={"zone": "a"}))
-    assert found == LiftPatch(NS, "p", "team/p", "n0", found.body)
+    assert found == LiftPatch(NS, "p", "team/p", "n0", found.body, found.kind)
     label = member.group.label
     assert found.body == (
         b'{"metadata":{"uid":"team/p","annotations":{"ganggate.io/lifted":'
         b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\",'
-        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000}}",'
+        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000},\\"present\\":1,\\"newest\\":1.0}",'
         b'"scheduling.k8s.io/group-name":"ganggate-j"},'
         b'"labels":{"ganggate.io/group":"' + label.encode() + b'"}},'
         b'"spec":{"schedulingGates":[{"name":"ganggate.io/gang","$patch":"delete"}],'
@@ -60,7 +60,7 @@ def test_a_patch_without_place_byte_for_byte():
     assert found.body == (
         b'{"metadata":{"uid":"team/p","annotations":{"ganggate.io/lifted":'
         b'"{\\"min\\":1,\\"at\\":12.5,\\"queue\\":\\"default\\",'
-        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000}}",'
+        b'\\"room\\":{\\"cpu\\":1000000000,\\"nvidia.com/gpu\\":1000000000},\\"present\\":1,\\"newest\\":1.0}",'
         b'"volcano.sh/queue-name":"default"}},'
         b'"spec":{"schedulingGates":[{"name":"ganggate.io/gang","$patch":"delete"}]}}'
     )
@@ -97,7 +97,7 @@ def test_the_frozen_terms_are_read_back_as_written():
     (body,) = patches(pods=[pod("p", job="j")], jobs=[job("j", 1)])
     written = {"metadata": body["metadata"]} | {"spec": {"affinity": body["spec"]["affinity"]}}
     found = pod_facts(msgspec.convert(written, Pod))
-    assert found.lifted == Lifted(1, NOW, "default", {"nvidia.com/gpu": 10**9, "cpu": 10**9})
+    assert found.lifted == Lifted(1, NOW, "default", {"nvidia.com/gpu": 10**9, "cpu": 10**9}, 1, 1.0)
     assert found.pin == "n0"
 
 

@@ -1,4 +1,4 @@
-"""Settings of the deciding half, as the configuration file has them. May know nothing of ours."""
+"""What an operator of the cluster may choose, as far as decisions depend on it. Knows nothing of ours."""
 
 import msgspec
 
@@ -11,6 +11,7 @@ class Config(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     placement: bool = True
     pin: bool = True
     bind_timeout_seconds: float = 120.0
+    preempted_give_back: bool = False
     max_waiting_groups_per_namespace: int = 1000
     reservations: bool = True  # for the first group that does not fit, where ends are known
     drain_after_seconds: float = 0.0  # of waiting, before it holds nodes whatever runs there; 0: never

@@ -1,0 +1,106 @@
+"""A lift that has begun and of which fewer than minMember are on nodes: what is wrong with it, and for how long.
+
+A lifted pod's pin cannot change: where its node is gone, or would not take it even if it were up, the pod can never be
+bound, and waiting does not help. Whether a group ever ran whole stands in the terms that its lift froze on the pods: a
+group that may have run is never given back. May know the model, node_fit and the pool; decides nothing.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from policy.rules import node_fit
+from policy.rules.conclusions import Group
+from policy.rules.model import Config, NodeFacts, PodFacts
+from policy.rules.pool import Pool
+
+PODS_A_SECOND: Final = 50.0  # that a kube-scheduler binds with its default client limits (--kube-api-qps)
+
+
+class Adrift(NamedTuple):
+    """A lifted pod without a node, and why it can never be bound."""
+
+    pod: PodFacts
+    why: str
+
+
+class Standing(NamedTuple):
+    """How a begun group stands that fewer than minMember bound pods make up."""
+
+    unbound: tuple[PodFacts, ...]  # lifted, on no node
+    adrift: tuple[Adrift, ...]  # of them, those that can never be bound
+    taken: int  # of the others, those whose place was taken by pods that we did not let go
+    since: float  # that the last of them was lifted
+    limit: float  # seconds that they are given
+
+    @property
+    def due(self) -> float:
+        return self.since + self.limit
+
+
+def limit(group: Group, config: Config) -> float:
+    """Seconds: the PodGroup's own scheduleTimeoutSeconds before the setting; more where so many take longer."""
+    stated = group.podgroup.bind_timeout if group.podgroup else 0
+    return max(stated or config.bind_timeout_seconds, group.need / PODS_A_SECOND)
+
+
+def standing(group: Group, pool: Pool, config: Config) -> Standing:
+    unbound = tuple(m for m in group.started if not m.node)
+    nodes = {name: pool.nodes[row] for m in unbound if (name := m.pin) and (row := pool.row_of.get(name)) is not None}
+    since = max((m.lifted.at for m in group.started if m.lifted), default=0.0)
+    adrift = tuple(Adrift(m, why) for m in unbound if m.lifted and m.pin and (why := _never(m, nodes)))
+    never = {a.pod.uid for a in adrift}
+    taken = sum(1 for m in unbound if m.pin in nodes and m.uid not in never and _overfull(pool, m))
+    return Standing(unbound, adrift, taken, since, limit(group, config))
+
+
+def _never(pod: PodFacts, nodes: Mapping[str, NodeFacts]) -> str:
+    """A node that is down or cordoned may come back: that is left to the limit."""
+    node = nodes.get(pod.pin)
+    if node is None:
+        return f"its node {pod.pin} is gone"
+    if not node_fit.passing(node, pod.shape):
+        return f"its node {pod.pin} does not take it any more"
+    over = next((n for n, amount in sorted(pod.shape.requests.items()) if amount > node.allocatable.get(n, 0)), "")
+    return f"its node {pod.pin} has too little {over} by now" if over else ""
+
+
+def _overfull(pool: Pool, pod: PodFacts) -> bool:
+    """Our own promises never book more than a node has."""
+    free = pool.free[pool.row_of[pod.pin]]
+    return any(free[pool.columns.index(n)] < 0 for n, amount in pod.shape.requests.items() if amount)
+
+
+def may_have_run(group: Group) -> bool:
+    """Whether minMember may have been on nodes together at any time since the lift.
+
+    A pod that is on no node was never on one, so of the members that were there when the lift began, so many at most
+    have been bound as do not wait now. Exact as long as no member was lost; else in doubt, it has run.
+    """
+    terms = [m.lifted for m in group.started if m.lifted]
+    if not terms or not group.bound:
+        return False  # nothing is left that could be torn
+    least = max(t.min for t in terms)
+    present = max(t.present for t in terms) or max(least, len(group.members))  # not told: by a version before
+    newest = max(t.newest for t in terms) or max(t.at for t in terms)
+    waiting = sum(1 for m in group.members if not m.node and m.created <= newest)
+    return present - waiting >= least
+
+
+def stand_ins(group: Group, found: Standing, *, late: bool) -> tuple[PodFacts, ...]:
+    """Members still gated that could start in place of those that cannot, role by role; () where they are too few."""
+    doubtful = list(found.unbound) if late else [a.pod for a in found.adrift]
+    lacking = lacks(group, found, late=late)
+    roles = Counter(m.role for m in doubtful)
+    chosen: list[PodFacts] = []
+    for member in group.gated:
+        if len(chosen) < lacking and roles[member.role] > 0:
+            roles[member.role] -= 1
+            chosen.append(member)
+    return tuple(chosen) if len(chosen) >= lacking else ()
+
+
+def lacks(group: Group, found: Standing, *, late: bool) -> int:
+    """How many of minMember are not to be had from those that were let go; members yet to be let go count as coming."""
+    doubtful = len(found.unbound) if late else len(found.adrift)
+    return max(0, group.need - group.short - (len(group.started) - doubtful))
