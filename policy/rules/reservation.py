@@ -32,6 +32,7 @@ class Reservation(msgspec.Struct, frozen=True):
     at: float  # seconds since the epoch; infinite where it drains its nodes
     rows: frozenset[int]  # of the pool
     spare: dict[str, Resources]  # by queue, of what that limits; shrinks as others are lifted
+    need: Resources
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -105,12 +106,11 @@ class Reservations:
         if not mine.any() or (level in self._levels if level else (mine & self._rows).any()):
             return None
         self._levels.add(level)
-        apart = not (mine & self._rows).any()
         if not level:
             self._rows |= mine
         made = self._earliest(group, members) or (None if level else self._drained(group, members, mine))
         if made is not None:
-            self._made.append(made if apart else msgspec.structs.replace(made, rows=frozenset()))
+            self._made.append(made)
         return made
 
     def _earliest(self, group: Group, members: Sequence[PodFacts]) -> Reservation | None:
@@ -132,14 +132,17 @@ class Reservations:
         if any(left < 0 for amounts in spare.values() for left in amounts.values()):
             return None
         rows = self._placed(members, gone)
-        return Reservation(group, moment, rows, spare) if rows is not None else None
+        need = total(m.shape.requests for m in members)
+        return Reservation(group, moment, rows, spare, need) if rows is not None else None
 
     def _placed(self, members: Sequence[PodFacts], gone: Sequence[_Running]) -> frozenset[int] | None:
         """Where the members would go once those are gone; the pool is left as it was."""
         pool = self._ledger.pool
         leaving = [(one.row, one.pod) for one in gone if one.row >= 0]
         pool.lend(leaving)
+        pool.shut = frozenset().union(*(made.rows for made in self._made))  # whoever is ahead, for however long
         found = placement.place(pool, members)
+        pool.shut = frozenset()
         rows: frozenset[int] | None = None
         if isinstance(found, dict):
             rows = frozenset(pool.row_of[node] for node in found.values())
@@ -163,7 +166,9 @@ class Reservations:
             taken, free = allocated.get(level.name, {}), freed.get(level.name, {})
             limits = {r: limit for r in need if need[r] and (limit := queue_capacity.limit(level, r)) is not None}
             if limits:
-                found[level.name] = {r: n - taken.get(r, 0) + free.get(r, 0) - need[r] for r, n in limits.items()}
+                ahead = total(made.need for made in self._made if level.name in self._chain(made.group.queue))
+                free = {r: free.get(r, 0) - taken.get(r, 0) - ahead.get(r, 0) for r in limits}
+                found[level.name] = {r: limit + free[r] - need[r] for r, limit in limits.items()}
         return found
 
     def _drained(self, group: Group, members: Sequence[PodFacts], mine: Mask) -> Reservation | None:
@@ -178,7 +183,8 @@ class Reservations:
             chosen = set(order[:middle])
             rows = self._placed(members, [one for one in self._running() if one.row in chosen])
             found, low, high = (rows, low, middle) if rows is not None else (found, middle + 1, high)
-        return Reservation(group, math.inf, found, {}) if found is not None else None
+        need = total(m.shape.requests for m in members)
+        return Reservation(group, math.inf, found, {}, need) if found is not None else None
 
     # --- what runs -------------------------------------------------------------------------------------------
 
