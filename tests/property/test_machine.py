@@ -30,7 +30,7 @@ from tests.property.machine import Crowded, Machine
 RUNS = int(os.environ.get("GANGGATE_RUNS", "1000"))
 SEED = int(os.environ.get("GANGGATE_SEED", "0"))
 STEPS = 30
-RUNS_TO_FIND = 1500  # each was found within 400 when it was written
+RUNS_TO_FIND = 4000  # each was found within 400 when it was written
 
 
 def run(runs, *phases, of=Machine):
