@@ -5,7 +5,7 @@ gatekeeper looks for the size; pods of those in ALONE, and of those without one,
 objects.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -95,14 +95,15 @@ def kinds(added: tuple[OwnerKind, ...]) -> Kinds:
     return Kinds(map(custom.family, added)) if added else KNOWN
 
 
-def drawing() -> str:
-    """The table for docs/owners.md."""
-    head = "| Owner | API | Size | Stages | Suspended by |\n|---|---|---|---|---|"
-    return "\n".join([head, *(_row(family) for family in TABLE)])
+def drawing(examples: Mapping[tuple[str, str], str]) -> str:
+    """The table for docs/owners.md; `examples` are files, by API group and kind."""
+    head = "| Owner | API | Size | Stages | Suspended by | Example |\n|---|---|---|---|---|---|"
+    return "\n".join([head, *(_row(family, examples[family.group, family.kind]) for family in TABLE)])
 
 
-def _row(family: Family[Any]) -> str:
+def _row(family: Family[Any], example: str) -> str:
     lever = f"`{'.'.join(family.lever.path)}`" if family.lever else "no"
     each = ", for each replica its own group" if family.slices else ""
     api = f"`{family.group}/{family.version}`"
-    return f"| {family.kind} | {api} | {family.source}{each} | {family.stages} | {lever} |"
+    link = f"[{example.rpartition('/')[2]}](../{example})"
+    return f"| {family.kind} | {api} | {family.source}{each} | {family.stages} | {lever} | {link} |"
