@@ -56,10 +56,15 @@ def _torn(
 
 
 def _favoured(snapshot: Snapshot, fallen: tuple[PodFacts, ...]) -> dict[str, str]:
-    """By uid of a preempted pod, the one that takes its place, as people know it."""
+    """By uid of a preempted pod, the one that takes its place; other tenants' names are not told."""
     takers = {p.uid: by for p in fallen if (by := snapshot.preemptors.get(p.uid))}
-    known = {p.uid: f"pod {p.namespace}/{p.name}" for p in snapshot.pods if p.uid in takers.values()}
-    return {victim: known[by] for victim, by in takers.items() if by in known}
+    names_of = {p.uid: p for p in snapshot.pods if p.uid in takers.values()}
+    return {p.uid: _named(names_of[by], p) for p in fallen if (by := takers.get(p.uid)) in names_of and by}
+
+
+def _named(taker: PodFacts, victim: PodFacts) -> str:
+    known = taker.namespace == victim.namespace
+    return f"pod {taker.name}" if known else f"a pod of another namespace (uid {taker.uid})"
 
 
 def _idle(group: Group) -> Action:

@@ -153,7 +153,7 @@ BROKEN = (
     ),
     Case(
         Reason.PREEMPTED,
-        r"preempted by the scheduler: train-1-\S+ for pod \S+/urgent; 1 of 2 run",
+        r"preempted by the scheduler: train-1-\S+ for pod urgent; 1 of 2 run",
         provoking.preempted,
         provoking.with_urgency,
     ),

@@ -273,7 +273,7 @@ def torn(**given):
 def test_who_was_preempted_and_for_whom():
     decision, _ = decided(torn())
     assert (decision.action, decision.reason, decision.limiter) == ("none", Reason.PREEMPTED, "j-3")
-    assert decision.message == "preempted by the scheduler: j-3 for pod free/urgent; 3 of 4 run"
+    assert decision.message == "preempted by the scheduler: j-3 for a pod of another namespace (uid taker); 3 of 4 run"
     assert (decision.state, decision.numbers["preempted"]) == (State.DEGRADED, 1)
 
 
