@@ -41,10 +41,12 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
             desk.ledger.keep(group)  # 3. what was promised when their lift began
         if group.awaited:
             desk.ledger.await_later(group)
-    decisions = [_go_on(desk, g) for g in lifting]  # 4. finish what was begun, before anything new
-    known = {decision.group for decision in decisions}
+    growing = {g.key: g for g in lifting if desks.only_grows(desk, g)}
+    decisions = [_go_on(desk, g) for g in lifting if g.key not in growing]  # 4. finish what was begun
+    known = {group.key for group in lifting}
     waiting = [g for g in groups.values() if g.key not in known]
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
+    decisions += [_go_on(desk, g) for g in growing.values()]
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     answers = tuple(verdict.positioned(decisions, groups))
     return Outcome(answers, groups, again=desk.again, ahead=tuple(desk.ahead), allocated=desk.ledger.allocated)

@@ -53,13 +53,17 @@ def line(desk: Desk, waiting: Sequence[Group]) -> Iterator[Group]:
     ahead = sorted(
         (g for g in rest if g.key in desk.ledger.snapshot.ahead), key=lambda g: (-g.priority, g.created, g.key)
     )
-    for (
-        holder
-    ) in ahead:  # shares turn with every lift; who was told by when it starts is passed by higher priority only
+    for holder in ahead:  # shares turn with every lift: who was told a moment is passed by higher priority only
         yield from _by_turns(desk, [g for g in rest if g.priority > holder.priority])
         yield holder
         rest = [g for g in rest if g.priority <= holder.priority and g.key != holder.key]
     yield from _by_turns(desk, rest)
+
+
+def only_grows(desk: Desk, group: Group) -> bool:
+    """Whole and running: further members must not delay a group for which room is kept, so they come after it."""
+    whole = not group.short and not group.suspended and group.bound >= group.need
+    return whole and bool(desk.ledger.snapshot.ahead and group.gated)
 
 
 def _by_turns(desk: Desk, rest: list[Group]) -> Iterator[Group]:

@@ -228,7 +228,9 @@ def test_a_member_is_preempted(victim: Cluster, admin: Caller, gang: str) -> Non
 
     def check() -> None:
         note = breaking.hears(admin, gang, "g", names.Reason.PREEMPTED)
-        assert re.match(r"preempted by the scheduler: g-\S+ for a pod of another namespace \(uid \S+\); 63 of 64 run", note), note
+        assert re.match(
+            r"preempted by the scheduler: g-\S+ for a pod of another namespace \(uid \S+\); 63 of 64 run", note
+        ), note
         holds_for(lambda: bound(admin, gang) == 63, 8, "the rest runs on")
 
     with breaking.space(admin, None) as plain:
@@ -240,7 +242,9 @@ def test_the_rest_of_a_preempted_gang_is_given_back_where_that_is_asked_for(givi
 
     def check() -> None:
         note = breaking.hears(admin, space, "g", names.Reason.GIVEN_BACK)
-        assert re.search(r"for a pod of another namespace \(uid \S+\); 15 of 16 run.*: the rest is given back", note), note
+        assert re.search(r"for a pod of another namespace \(uid \S+\); 15 of 16 run.*: the rest is given back", note), (
+            note
+        )
         wait_until(lambda: bound(admin, space) == 0, what="the rest")
         must(admin("DELETE", pods(plain, "urgent"), {"gracePeriodSeconds": 0}))
         wait_until(lambda: bound(admin, space) == 16, timeout=40, what="the gang, whole again")

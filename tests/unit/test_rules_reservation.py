@@ -179,3 +179,24 @@ def owner(**fields):
 )
 def test_when_a_pod_is_gone_at_the_latest(fields, owners, end):
     assert end_of(PodFacts("u", "team", "p", shape(), **fields), owners, NOW) == end
+
+
+def test_members_above_the_minimum_do_not_pass_the_one_ahead():
+    """An elastic group that runs would take every GPU that comes free, for ever."""
+    owner = job("elastic", 1, possible=8, created=0.5)
+    first = lifted(pod("e-0", job="elastic", created=0.5), "n1", minimum=1)
+    more = [pod(f"e-{i}", job="elastic", created=0.5) for i in range(1, 4)]
+    world = snapshot(
+        nodes=nodes(2, gpu=4),
+        jobs=[owner, BIG[0]],
+        pods=[runs("a", "n0", 60, gpu=4), runs("b", "n1", 500, gpu=1), first, *more, *BIG[1]],
+    )
+    assert decide(world, Config(), NOW).ahead == ()  # e-0 runs for ever: nothing is known of when BIG starts
+    first = msgspec.structs.replace(first, started=NOW, lasts=200)
+    world = msgspec.structs.replace(world, pods=tuple(first if p.name == "e-0" else p for p in world.pods))
+    for ahead, growth in (((), 2), (("Job/team/big",), 0)):
+        outcome = decide(msgspec.structs.replace(world, ahead=ahead), Config(), NOW)
+        lifts = {d.group: len(d.places) for d in outcome.decisions if d.action == "lift"}
+        assert lifts == ({"Job/team/elastic": growth} if growth else {})
+    told = next(d for d in outcome.decisions if d.group == "Job/team/elastic")
+    assert told.reason is Reason.BEHIND_RESERVATION
