@@ -20,7 +20,7 @@ from tests.cluster import backlog, breaking
 from tests.cluster.backlog import GPU, Stream, drawn
 from tests.cluster.breaking import bound, hears, held, jobs, must
 from tests.cluster.calls import MERGE, Caller
-from tests.cluster.conftest import MakeCluster, empty, holds_for, namespace_in, take_down, wait_until
+from tests.cluster.conftest import MakeCluster, holds_for, namespace_in, take_down, wait_until
 from tests.cluster.record import Recorder
 
 SECONDS = float(os.environ.get("GANGGATE_SHARES", "40"))
@@ -125,17 +125,16 @@ def test_a_large_gang_starts_in_the_middle_of_an_endless_stream(arena: Cluster, 
         assert time.monotonic() - begin <= estimate + 10
 
 
-def test_without_reservations_it_is_passed_for_ever(arena: Cluster, admin: Caller, gang: str) -> None:
+def test_without_reservations_it_is_passed_for_ever(arena: Cluster, admin: Caller) -> None:
     restarted(arena, "reservations: false\n")
     try:
-        with Stream(admin, gang, 40, brief(gang)):
+        with namespace_in(arena, "gang") as gang, Stream(admin, gang, 40, brief(gang)):
             wait_until(lambda: bound(admin, gang) >= 14, timeout=60, what="all busy")
             must(admin.create(jobs(gang), backlog.job("wide", gang, 16, "5s")))
             wait_until(lambda: held(admin, gang, "wide") == 16, timeout=60, what="the gang behind its gates")
             holds_for(lambda: bound(admin, gang, "wide") == 0, STREAM_SECONDS, "it started")
             print(f"not started in {STREAM_SECONDS:.0f} s")
     finally:
-        empty(arena.kubectl, gang)
         restarted(arena, "")
 
 
