@@ -146,7 +146,8 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     if made is None:
         return told
     desk.ahead.append(group.key)
-    return reason, limiter, text + explain_queues.reserved(made), numbers | explain_queues.starts_in(made, desk.now)
+    numbers = numbers | explain_queues.starts_in(made, desk.now)
+    return reason, f"{limiter}/reserved", text + explain_queues.reserved(made), numbers  # news, so told once more
 
 
 def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[str, str], Told | None]:

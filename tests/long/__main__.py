@@ -67,6 +67,14 @@ def parts() -> list[Part]:
             for seed in range(1, 6)
         ),
     ]
+    queues = "tests/cluster/test_queues.py"
+    shares, endless = f"{queues}::test_two_teams_with_more_than_they_can_run", {"GANGGATE_STREAM": "600"}
+    recipe = f"{queues}::test_jobs_of_any_size_all_finish_and_none_that_fits_waits"
+    found += [
+        Part("shares", (shares,), {"GANGGATE_SHARES": "600", "GANGGATE_SHARES_POINTS": "3"}),
+        Part("endless-stream", (f"{queues}::test_without_reservations_it_is_passed_for_ever",), endless),
+        Part("sixty-jobs", (recipe,), {"GANGGATE_RECIPE": "60", "GANGGATE_SLACK": "0"}),
+    ]
     found += [
         Part(
             f"machine-{seed}",
