@@ -157,6 +157,19 @@ def capability_short(world: World, space: str) -> Subject:
     return group(world, space, 2, queue=space)
 
 
+def behind(world: World, space: str) -> Subject:
+    """Three of four GPUs of a queue are busy for ten minutes; who comes second would outlast them."""
+    line(world, space, capability={GPU: 4})
+    timed = breaking.job("before", space, 3)
+    timed["spec"]["activeDeadlineSeconds"] = 600
+    timed["spec"]["template"]["metadata"]["annotations"][names.QUEUE_NAME] = space
+    must(world.admin.create(jobs(space), timed))
+    wait_until(lambda: bound(world.admin, space, "before") == 3)
+    group(world, space, 4, name="wide", queue=space)
+    wait_until(lambda: len(listed(world.admin, pods(space))) == 7)
+    return group(world, space, 1, queue=space)
+
+
 def queue_missing(world: World, space: str) -> Subject:
     return group(world, space, 2, queue="team-b")
 

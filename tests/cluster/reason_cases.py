@@ -58,6 +58,11 @@ CALM = (
         provoking.nodes_short,
     ),
     Case(
+        Reason.BEHIND_RESERVATION,
+        r"1 pod would fit now, but PodGroup wide, ahead of it, is to start by \d\d:\d\d:\d\d UTC, and nothing says that .*",
+        provoking.behind,
+    ),
+    Case(
         Reason.NEVER_FITS,
         r"can never fit: 2 pods need 16 nvidia.com/gpu each, and no node could take even one were it up and empty: .*",
         provoking.never_fits,
