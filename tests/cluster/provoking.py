@@ -165,7 +165,7 @@ def behind(world: World, space: str) -> Subject:
     timed["spec"]["template"]["metadata"]["annotations"][names.QUEUE_NAME] = space
     must(world.admin.create(jobs(space), timed))
     wait_until(lambda: bound(world.admin, space, "before") == 3)
-    group(world, space, 4, name="wide", queue=space)
+    group(world, space, 4, name="large", queue=space)  # of one second, the first by name goes first
     wait_until(lambda: len(listed(world.admin, pods(space))) == 7)
     return group(world, space, 1, queue=space)
 

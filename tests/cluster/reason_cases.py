@@ -59,7 +59,7 @@ CALM = (
     ),
     Case(
         Reason.BEHIND_RESERVATION,
-        r"1 pod would fit now, but PodGroup wide, ahead of it, is to start by \d\d:\d\d:\d\d UTC, and nothing says that .*",
+        r"1 pod would fit now, but PodGroup large, ahead of it, is to start by \d\d:\d\d:\d\d UTC, and nothing says that .*",
         provoking.behind,
     ),
     Case(
