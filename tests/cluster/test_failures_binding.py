@@ -20,27 +20,13 @@ from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import MakeCluster, holds_for, take_down, wait_until
 from tests.cluster.record import Recorder
 from tests.cluster.test_failures_leaders import leads, lifted, pinned, relifted
+from tests.cluster.victims import admin, gang, victim
+
+__all__ = ["admin", "gang", "victim"]
 
 GPU = "nvidia.com/gpu"
 URGENT = {"metadata": {"name": "urgent"}, "value": 1000}
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-
-
-@pytest.fixture
-def victim(victim_cluster: Cluster) -> Iterator[Cluster]:
-    yield victim_cluster
-    breaking.heal(victim_cluster)
-
-
-@pytest.fixture
-def admin(victim: Cluster) -> Caller:
-    return Caller(victim.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
 
 
 @contextmanager

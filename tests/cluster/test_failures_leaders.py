@@ -5,9 +5,7 @@ shows another placement or a gate after it was let go.
 """
 
 import signal
-from collections.abc import Iterator
 
-import pytest
 
 from deploy.local.cluster import Cluster
 from policy import names
@@ -17,26 +15,12 @@ from tests.cluster.breaking import bound, gated, held, job, jobs, listed, must, 
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
 from tests.cluster.record import Entry, Recorder
+from tests.cluster.victims import admin, gang, victim
+
+__all__ = ["admin", "gang", "victim"]
 
 SIZE = 32
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{names.SYSTEM_NAMESPACE}/leases/{names.LEASE_NAME}"
-
-
-@pytest.fixture
-def victim(victim_cluster: Cluster) -> Iterator[Cluster]:
-    yield victim_cluster
-    breaking.heal(victim_cluster)
-
-
-@pytest.fixture
-def admin(victim: Cluster) -> Caller:
-    return Caller(victim.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
 
 
 def relifted(entries: list[Entry], namespace: str) -> list[str]:

@@ -3,7 +3,6 @@
 Each test is one row of docs/failure-matrix.md.
 """
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +15,6 @@ from tests.cluster import breaking, submissions
 from tests.cluster.breaking import (
     VOLCANO,
     bound,
-    fate,
     hears,
     held,
     job,
@@ -31,8 +29,11 @@ from tests.cluster.breaking import (
     quota,
 )
 from tests.cluster.calls import MERGE, Caller
-from tests.cluster.conftest import holds_for, wait_until
+from tests.cluster.conftest import wait_until
 from tests.cluster.record import Recorder
+from tests.cluster.victims import gang
+
+__all__ = ["gang"]
 
 GPU = "nvidia.com/gpu"
 
@@ -40,12 +41,6 @@ GPU = "nvidia.com/gpu"
 @pytest.fixture(scope="module")
 def admin(victim_cluster: Cluster) -> Caller:
     return Caller(victim_cluster.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
 
 
 def waiting(admin: Caller, namespace: str, group: str = "g", **spec: object) -> None:

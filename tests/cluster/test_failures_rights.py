@@ -5,10 +5,7 @@ Each test is one row of docs/failure-matrix.md.
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import pytest
 
 from deploy.local.cluster import Cluster
 from policy import names
@@ -17,23 +14,9 @@ from tests.cluster.breaking import bound, held, job, jobs, listed, must
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
 from tests.cluster.rights import lacking, restart
+from tests.cluster.victims import admin, gang, victim
 
-
-@pytest.fixture
-def victim(victim_cluster: Cluster) -> Iterator[Cluster]:
-    yield victim_cluster
-    breaking.heal(victim_cluster)
-
-
-@pytest.fixture
-def admin(victim: Cluster) -> Caller:
-    return Caller(victim.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
+__all__ = ["admin", "gang", "victim"]
 
 
 def test_without_a_right_to_list(victim: Cluster, admin: Caller, gang: str) -> None:

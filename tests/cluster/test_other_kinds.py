@@ -13,6 +13,9 @@ from tests.cluster.breaking import bound, hears, held, must, pods
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import MakeCluster, holds_for, take_down, wait_until
 from tests.cluster.rights import RBAC, restart
+from tests.cluster.victims import gang
+
+__all__ = ["gang"]
 
 GROUP = "example.com"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -70,12 +73,6 @@ def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def admin(arena: Cluster) -> Caller:
     return Caller(arena.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
 
 
 def owner(admin: Caller, gang: str, kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """PodGroups that cannot be meant: of another namespace, two for one pod, two of one name."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from deploy.local.cluster import Cluster
@@ -10,6 +8,9 @@ from tests.cluster import breaking, submissions
 from tests.cluster.breaking import LONG, VOLCANO, bound, hears, held, jobs, member, must, podgroups, pods
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
+from tests.cluster.victims import gang
+
+__all__ = ["gang"]
 
 COSCHEDULING = f"{names.COSCHEDULING_API}/{names.COSCHEDULING_VERSION}"
 
@@ -17,12 +18,6 @@ COSCHEDULING = f"{names.COSCHEDULING_API}/{names.COSCHEDULING_VERSION}"
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Caller:
     return Caller(cluster.kubeconfig)
-
-
-@pytest.fixture
-def gang(admin: Caller) -> Iterator[str]:
-    with breaking.space(admin) as name:
-        yield name
 
 
 def test_a_podgroup_of_another_namespace_is_none(admin: Caller, gang: str) -> None:
