@@ -29,17 +29,6 @@ ANNOTATION_POLICY: Final = "ganggate.io/policy"  # of a Queue: gang (whole group
 ANNOTATION_QUEUES: Final = "ganggate.io/queues"  # namespace annotation: allowed queues, the first is the default
 LABEL_EXEMPT: Final = "ganggate.io/exempt"  # pod label: only holders of the verb lift may set it
 LABEL_MANAGED: Final = "app.kubernetes.io/managed-by"  # on objects that we made, value MANAGER
-# By which operators tell their pods apart by owner.
-OWNER_NAME_LABELS: Final = (
-    "batch.kubernetes.io/job-name",
-    "job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "training.kubeflow.org/job-name",
-    "ray.io/cluster",
-    "leaderworkerset.sigs.k8s.io/name",
-    "sparkoperator.k8s.io/app-name",
-    "volcano.sh/job-name",
-)
 LABEL_AGGREGATE: Final = "ganggate.io/aggregate-to-gatekeeper"  # on ClusterRoles whose rights the gatekeeper gets
 MANAGER: Final = "ganggate"
 FIELD_MANAGER: Final = "ganggate"
@@ -109,6 +98,17 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"  # of an EndpointSlice
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+# By which operators tell their pods apart by owner.
+OWNER_NAME_LABELS: Final = (
+    JOB_NAME_LABEL,
+    "job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "ray.io/cluster",
+    "leaderworkerset.sigs.k8s.io/name",
+    "sparkoperator.k8s.io/app-name",
+    "volcano.sh/job-name",
+)
 DEFAULT_GRACE_SECONDS: Final = 30  # spec.terminationGracePeriodSeconds of a pod that states none
 DEVICE_CLASS_PREFIX: Final = "deviceclass.resource.kubernetes.io/"  # + its name: a resource that a DeviceClass provides
 DISRUPTION_TARGET: Final = "DisruptionTarget"  # condition of a pod that is ended for the sake of something else

@@ -14,7 +14,7 @@ import msgspec
 
 from policy.gatekeeper.cache import Delta
 from policy.gatekeeper.clock import Clock
-from policy.gatekeeper.lookup import Answer, Asked, Lookup, is_other, wanted
+from policy.gatekeeper.lookup import Answer, Asked, Lookup, wanted
 from policy.gatekeeper.threads import serve
 from policy.rules.membership.families import Kinds
 from policy.rules.model import OwnerFacts, PodFacts
@@ -51,10 +51,7 @@ class Strangers:
 
     def pod(self, delta: Delta[PodFacts]) -> None:
         """Be told of a change of a pod."""
-        pod = delta.after
-        if pod is None or pod.above is None or pod.group is not None or pod.above.uid in self._kept:
-            return
-        if pod.gated and is_other(pod.above, self._kinds):
+        if delta.after is not None and wanted((delta.after,), self._kinds).keys() - self._kept.keys():
             self._met = True
             self._wake.set()
 

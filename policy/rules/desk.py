@@ -50,9 +50,7 @@ def line(desk: Desk, waiting: Sequence[Group]) -> Iterator[Group]:
     """Those between two stages first; then queue by queue as shares say, in each by priority, age and identity."""
     yield from (group for group in waiting if group.continues)
     rest = [group for group in waiting if not group.continues]
-    ahead = sorted(
-        (g for g in rest if g.key in desk.ledger.snapshot.ahead), key=lambda g: (-g.priority, g.created, g.key)
-    )
+    ahead = sorted((group for group in rest if group.key in desk.ledger.snapshot.ahead), key=order.key)
     for holder in ahead:  # shares turn with every lift: who was told a moment is passed by higher priority only
         yield from _by_turns(desk, [g for g in rest if g.priority > holder.priority])
         yield holder
@@ -113,25 +111,15 @@ def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, s
         desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
     late = desk.reservations.hindered(group, members)
-    found = _placed(desk, members, frozenset().union(*(made.rows for made in late)))
+    pool = desk.ledger.pool
+    found = placement.place(pool, members, frozenset().union(*(made.rows for made in late)))
     if isinstance(found, dict) or not late:
         return explain.nodes(group, found) if isinstance(found, NodesShort) else found
-    found = placement.place(desk.ledger.pool, members)  # would they fit, if nobody were ahead?
+    found = placement.place(pool, members)  # would they fit, if nobody were ahead?
     if isinstance(found, NodesShort):
         return explain.nodes(group, found)
-    for m in members:
-        desk.ledger.pool.refund(desk.ledger.pool.row_of[found[m.uid]], m)
+    placement.withdraw(pool, members, found)
     return explain_queues.behind(group, late[0], desk.now)
-
-
-def _placed(desk: Desk, members: Sequence[PodFacts], shut: frozenset[int]) -> dict[str, str] | NodesShort:
-    """A node for each member, none of those that are shut."""
-    pool = desk.ledger.pool
-    pool.shut = shut
-    try:
-        return placement.place(pool, members)
-    finally:
-        pool.shut = frozenset()
 
 
 def reserve(desk: Desk, group: Group, told: Told) -> Told:

@@ -104,11 +104,11 @@ def due(owners: Sequence[OwnerFacts], live: Sequence[PodFacts], minimum: int, si
 
 def by_task(found: Due, live: Sequence[PodFacts], least: Mapping[str, int]) -> Due:
     """What a PodGroup asks of single roles (its minTaskMember), beside what its owners tell."""
+    if found.later:
+        return found
     have = Counter(p.role for p in live)
     told = {absent.role: absent.count for absent in found.absent if absent.role}
     lack = {role: n - have[role] for role, n in sorted(least.items()) if n - have[role] > told.get(role, 0)}
-    if not least or found.later:
-        return found
     shape = next((p.shape for p in live), Shape())
     added = [Absent(_of_role(found, live, role, shape), count, role) for role, count in lack.items()]
     kept = [a for a in found.absent if a.role and a.role not in lack]
@@ -120,8 +120,8 @@ def by_task(found: Due, live: Sequence[PodFacts], least: Mapping[str, int]) -> D
         if left[pod.role] > 0:
             left[pod.role] -= 1
             needed.add(pod.uid)
-    order = (*(p for p in found.order if p.uid in needed), *(p for p in found.order if p.uid not in needed))
-    return found._replace(absent=(*kept, *added, *(a for a in plain if a.count)), order=order)
+    absent = (*kept, *added, *(a for a in plain if a.count))
+    return found._replace(absent=absent, order=_needed_first(found.order, needed))
 
 
 def _of_role(found: Due, live: Sequence[PodFacts], role: str, usual: Shape) -> Shape:
@@ -173,8 +173,11 @@ def _absent(roles: Sequence[_Role], live: Sequence[PodFacts], missing: int, size
 
 def _ordered(roles: Sequence[_Role], live: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
     """Those first without which nothing starts, of every role; then the rest, as they stand."""
-    needed = {p.uid for r in roles for p in r.live[: r.part.minimum]}
-    return (*(p for p in live if p.uid in needed), *(p for p in live if p.uid not in needed))
+    return _needed_first(live, {p.uid for r in roles for p in r.live[: r.part.minimum]})
+
+
+def _needed_first(pods: Sequence[PodFacts], needed: set[str]) -> tuple[PodFacts, ...]:
+    return (*(p for p in pods if p.uid in needed), *(p for p in pods if p.uid not in needed))
 
 
 def units(group: Group, members: Sequence[PodFacts]) -> list[list[PodFacts]]:

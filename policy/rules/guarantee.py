@@ -31,11 +31,10 @@ def shortage(
     free: Resources,
 ) -> GuaranteeShort | None:
     """The first resource whose unused guarantees of others would not fit beside the need any more."""
-    tree = shares.siblings(queues)
-    for resource in sorted(need):
+    guaranteed = {r for queue in queues.values() for r, amount in queue.guarantee.items() if amount}
+    tree = shares.siblings(queues) if guaranteed & need.keys() else {}
+    for resource in sorted(r for r in guaranteed & need.keys() if need[r]):
         holders = [q.name for q in queues.values() if q.guarantee.get(resource)]
-        if not need[resource] or not holders:
-            continue
         unused = {q: queues[q].guarantee[resource] - allocated.get(q, {}).get(resource, 0) for q in holders}
         for level in queue_capacity.chain(queues, name):
             unused.pop(level.name, None)  # it is the one that asks, or above it

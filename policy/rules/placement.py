@@ -6,7 +6,7 @@ is put first and tried again. So a yes is always true, and a no seldom false (te
 A trial that fails leaves the pool as it was. May know the pool and the model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,8 +23,22 @@ _TRIES = 3  # orders of the classes
 _Placed = list[tuple[int, Sequence[PodFacts]]]  # rows of the pool, and who goes there
 
 
-def place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
-    """A node for each pod, charged in the pool; or the shortage, with the pool as it was."""
+def place(pool: Pool, pods: Sequence[PodFacts], shut: frozenset[int] = frozenset()) -> dict[str, str] | NodesShort:
+    """A node for each pod, on none of the rows that are shut, charged in the pool; or the shortage, and nothing is."""
+    pool.shut = shut
+    try:
+        return _place(pool, pods)
+    finally:
+        pool.shut = frozenset()
+
+
+def withdraw(pool: Pool, pods: Iterable[PodFacts], places: Mapping[str, str]) -> None:
+    """Take back what `place` charged: it was a trial."""
+    for pod in pods:
+        pool.refund(pool.row_of[places[pod.uid]], pod)
+
+
+def _place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
     classes = _pickiest_first(pool, _classes(pool, pods))
     placed = _gathered(pool, classes)
     shortages: list[NodesShort] = []

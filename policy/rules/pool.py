@@ -146,8 +146,11 @@ class Pool:
 
     def left(self) -> Resources:
         """What is free on nodes that are up. Nano units."""
-        up = np.array([node.ready and not node.cordoned for node in self.nodes], dtype=np.bool_)
-        return self._sum(np.maximum(self.free[up], 0))
+        return self._sum(np.maximum(self.free[self._up], 0))
+
+    @cached_property
+    def _up(self) -> Mask:
+        return np.array([node.ready and not node.cordoned for node in self.nodes], dtype=np.bool_)
 
     def _sum(self, rows: Matrix) -> Resources:
         return {c: int(n) * unit(c) for c, n in zip(self.columns, rows.sum(axis=0), strict=True)}

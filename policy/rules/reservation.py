@@ -105,8 +105,9 @@ class Reservations:
         mine = self._ledger.pool.rows_for({id(m.shape): m.shape for m in members}.values())
         if not mine.any() or (level in self._levels if level else (mine & self._rows).any()):
             return None
-        self._levels.add(level)
-        if not level:
+        if level:
+            self._levels.add(level)
+        else:
             self._rows |= mine
         made = self._earliest(group, members) or (None if level else self._drained(group, members, mine))
         if made is not None:
@@ -128,11 +129,11 @@ class Reservations:
     def _at(
         self, moment: float, group: Group, members: Sequence[PodFacts], gone: Sequence[_Running]
     ) -> Reservation | None:
-        spare = self._spare(group, members, gone)
+        need = total(m.shape.requests for m in members)
+        spare = self._spare(group, need, gone)
         if any(left < 0 for amounts in spare.values() for left in amounts.values()):
             return None
         rows = self._placed(members, gone)
-        need = total(m.shape.requests for m in members)
         return Reservation(group, moment, rows, spare, need) if rows is not None else None
 
     def _placed(self, members: Sequence[PodFacts], gone: Sequence[_Running]) -> frozenset[int] | None:
@@ -140,18 +141,16 @@ class Reservations:
         pool = self._ledger.pool
         leaving = [(one.row, one.pod) for one in gone if one.row >= 0]
         pool.lend(leaving)
-        pool.shut = frozenset().union(*(made.rows for made in self._made))  # whoever is ahead, for however long
-        found = placement.place(pool, members)
-        pool.shut = frozenset()
+        ahead = frozenset().union(*(made.rows for made in self._made))  # theirs for however long
+        found = placement.place(pool, members, ahead)
         rows: frozenset[int] | None = None
         if isinstance(found, dict):
             rows = frozenset(pool.row_of[node] for node in found.values())
-            for m in members:
-                pool.refund(pool.row_of[found[m.uid]], m)
+            placement.withdraw(pool, members, found)
         pool.lend(leaving, back=True)
         return rows
 
-    def _spare(self, group: Group, members: Sequence[PodFacts], gone: Sequence[_Running]) -> dict[str, Resources]:
+    def _spare(self, group: Group, need: Resources, gone: Sequence[_Running]) -> dict[str, Resources]:
         """By queue, what is left of its limits beside the group and all that are not gone by then."""
         queues, allocated = self._ledger.snapshot.queues, self._ledger.allocated
         by_queue: dict[str, list[PodFacts]] = {}
@@ -160,15 +159,14 @@ class Reservations:
         freed: dict[str, Resources] = {}
         for queue, pods in by_queue.items():
             queue_capacity.charge(queues, queue, total(p.shape.requests for p in pods), freed)
-        need = total(m.shape.requests for m in members)
         found: dict[str, Resources] = {}
         for level in queue_capacity.chain(queues, group.queue):
-            taken, free = allocated.get(level.name, {}), freed.get(level.name, {})
+            taken, given = allocated.get(level.name, {}), freed.get(level.name, {})
             limits = {r: limit for r in need if need[r] and (limit := queue_capacity.limit(level, r)) is not None}
             if limits:
                 ahead = total(made.need for made in self._made if level.name in self._chain(made.group.queue))
-                free = {r: free.get(r, 0) - taken.get(r, 0) - ahead.get(r, 0) for r in limits}
-                found[level.name] = {r: limit + free[r] - need[r] for r, limit in limits.items()}
+                used = {r: taken.get(r, 0) - given.get(r, 0) + ahead.get(r, 0) for r in limits}
+                found[level.name] = {r: limit - used[r] - need[r] for r, limit in limits.items()}
         return found
 
     def _drained(self, group: Group, members: Sequence[PodFacts], mine: Mask) -> Reservation | None:

@@ -223,6 +223,12 @@ def test_lifted_members_keep_their_owner_known():
     assert set(world.made.owners()) == {"u"}
 
 
+def test_a_member_that_was_lifted_before_a_restart_is_enough_to_look():
+    world = World(member(gated=False, lifted=Lifted(1, 0.0)))
+    world.turn()
+    assert set(world.made.owners()) == {"u"}
+
+
 def test_no_more_than_a_bounded_number_is_looked_at(monkeypatch):
     monkeypatch.setattr(strangers, "MOST", 2)
     world = World(*(member(f"p{i}", Ref("example.com", "Fleet", f"f{i}", f"u{i}")) for i in range(4)))
