@@ -144,8 +144,8 @@ def a_group_is_left_without_answer(patch):
 def who_does_not_fit_blocks_those_behind(patch):
     place = placement.place
 
-    def strictly(books, pods):
-        found = books.__dict__.get("blocked") or place(books, pods)
+    def strictly(books, pods, shut):
+        found = books.__dict__.get("blocked") or place(books, pods, shut)
         if isinstance(found, placement.NodesShort):
             books.__dict__["blocked"] = found
         return found
