@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from policy import names
 from policy.cli.failures import Misuse, NotFound
+from policy.rules.belonging import managed
 from policy.rules.conclusions import Group
-from policy.rules.grouping import managed
 from policy.rules.membership import families
 from policy.rules.membership.identity import LITE, NATIVE, POD, PODGROUP
 from policy.rules.model import OwnerFacts, PodFacts, Snapshot

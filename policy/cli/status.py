@@ -11,8 +11,8 @@ from policy.cli.options import Flags, output, where
 from policy.cli.rows import Row
 from policy.cli.view import View
 from policy.cli.wording import age_text
+from policy.rules.belonging import managed
 from policy.rules.facts import epoch
-from policy.rules.grouping import managed
 
 HEADER: Final = (
     "NAMESPACE",

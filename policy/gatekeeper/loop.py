@@ -32,6 +32,7 @@ from policy.rules.lifecycle import State
 from policy.rules.lift_plan import plan, terms
 from policy.rules.model import Config, Snapshot
 from policy.rules.queue_report import statuses
+from policy.rules.recall import Recall
 from policy.rules.recovery import fallen_of
 from policy.rules.verdict import finished
 
@@ -77,6 +78,7 @@ class Loop:
         self._announcer, self._podgroups, self._observe = announcer, podgroups, observe
         self._witness = witness
         self._usage = Usage(config.usage_half_life_seconds)
+        self._recall = Recall()
         self._due = math.inf  # monotonic seconds: when a decision wants another look
         self._refusals: dict[str, Refusal] = {}
         self._led_since: float | None = None
@@ -134,7 +136,7 @@ class Loop:
         refused = tuple(sorted(self._refusals))  # at one go: the lifter's threads write there
         self.snapshot = take(self._stores, self._flights, stuck, self._usage.all(), self.last.ahead, refused)
         now = self._clock.now().timestamp()
-        outcome = decide(self.snapshot, self._config, now)
+        outcome = decide(self.snapshot, self._config, now, self._recall)
         self._usage.take(outcome.allocated, started)
         self._due = started + max(0.0, outcome.again - now) if outcome.again else math.inf
         held_back = tuple(self._held_back(outcome, d) for d in outcome.decisions)

@@ -20,8 +20,8 @@ from policy.gatekeeper.clock import Clock
 from policy.gatekeeper.discovery import has_status_subresource
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.threads import serve
+from policy.rules.belonging import own_podgroup
 from policy.rules.conclusions import Decision, Group
-from policy.rules.grouping import own_podgroup
 from policy.rules.lifecycle import State
 from policy.rules.model import PodGroupFacts
 

@@ -9,7 +9,7 @@ import msgspec
 
 from policy import names
 from policy.rules import namespace_quota, quantity
-from policy.rules.grouping import managed
+from policy.rules.belonging import managed
 from policy.rules.model import PodFacts, QuotaFacts, Snapshot
 from policy.rules.namespace_quota import resource_of
 

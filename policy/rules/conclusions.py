@@ -60,6 +60,7 @@ class Group(msgspec.Struct, frozen=True):
     bound: int = 0  # of those started
     begun: bool = False  # a live member lacks our gate and carries the lift's annotation
     need: int = 0  # that must run together: frozen by the lift once it has begun, less what will never come back
+    rests: bool = False  # begun, and everybody of it is there, let go and bound: nothing is left to do for it
 
     def __post_init__(self) -> None:
         gated = [m for m in self.members if m.gated]
@@ -71,10 +72,15 @@ class Group(msgspec.Struct, frozen=True):
         derive(self, "bound", len([m for m in started if m.node]))
         derive(self, "begun", bool(frozen))
         derive(self, "need", self._left(max(frozen)) if frozen else self.minimum)
+        derive(self, "rests", bool(frozen) and self._rests())
 
     def _left(self, frozen: int) -> int:
         left = frozen - self.succeeded
         return max(1, left if self.possible is None else min(left, self.possible))
+
+    def _rests(self) -> bool:
+        whole = self.need <= len(self.members) == self.bound
+        return whole and not (self.gated or self.absent or self.later or self.suspended)
 
     @property
     def key(self) -> str:

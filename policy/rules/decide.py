@@ -23,19 +23,26 @@ from policy.rules import desk as desks
 from policy.rules.conclusions import Decision, Group, Outcome
 from policy.rules.desk import Desk
 from policy.rules.explain import Told
-from policy.rules.grouping import groups_of
 from policy.rules.ledger import Ledger
 from policy.rules.model import Config, PodFacts, Snapshot
+from policy.rules.recall import Recall
 from policy.rules.resources import scale, total
 
 _LATE_OWNERS_SECONDS = 5.0  # in which further owners of one PodGroup may come
 
 
-def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
-    """Exactly one decision per group, in the order in which they were taken."""
-    groups = groups_of(snapshot)  # 1. who belongs together, in order of priority, age and identity
-    desk = Desk(Ledger(snapshot, groups, now), config, now)  # 2. what is taken already
-    lifting = sorted((g for g in groups.values() if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
+def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None = None) -> Outcome:
+    """Exactly one decision per group, in the order in which they were taken.
+
+    `recall`, of the passes before, saves time and changes no answer.
+    """
+    recall = recall or Recall()
+    recall.look(snapshot)
+    groups = recall.groups  # 1. who belongs together, in order of priority, age and identity
+    desk = Desk(Ledger(snapshot, groups, now, recall.taken), config, now)  # 2. what is taken already
+    resting = [g for g in groups.values() if g.rests]
+    active = [g for g in groups.values() if not g.rests]
+    lifting = sorted((g for g in active if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
     for group in lifting:
         if group.short:
             desk.ledger.keep(group)  # 3. what was promised when their lift began
@@ -43,13 +50,20 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Outcome:
             desk.ledger.await_later(group)
     growing = {g.key: g for g in lifting if desks.only_grows(desk, g)}
     decisions = [_go_on(desk, g) for g in lifting if g.key not in growing]  # 4. finish what was begun
+    decisions += [recall.settled.get(g.key) or _rest(recall, g) for g in resting]
     known = {group.key for group in lifting}
-    waiting = [g for g in groups.values() if g.key not in known]
+    waiting = [g for g in active if g.key not in known]
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first
     decisions += [_go_on(desk, g) for g in growing.values()]
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     answers = tuple(verdict.positioned(decisions, groups))
     return Outcome(answers, groups, again=desk.again, ahead=tuple(desk.ahead), allocated=desk.ledger.allocated)
+
+
+def _rest(recall: Recall, group: Group) -> Decision:
+    """Whatever room there is, this is the answer until something about the group itself changes."""
+    found = recall.settled[group.key] = verdict.of(group, "none", explain.settled(group))
+    return found
 
 
 def _go_on(desk: Desk, group: Group) -> Decision:

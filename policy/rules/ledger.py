@@ -4,14 +4,16 @@ Everything that runs, is lifted or is promised is charged, gated by us or not. A
 is undone as a whole. May know the model and the five questions' own books; decides nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import msgspec
 
-from policy.rules import group_size, guarantee, namespace_quota, placement, pool, promise, queue_capacity
+from policy.rules import charges, group_size, guarantee, namespace_quota, placement, pool, promise, queue_capacity
+from policy.rules.belonging import managed
+from policy.rules.charges import Charges
 from policy.rules.conclusions import Group
-from policy.rules.grouping import managed
 from policy.rules.model import PodFacts, QuotaFacts, Resources, Shape, Snapshot
 from policy.rules.resources import scale, total
 
@@ -19,7 +21,10 @@ from policy.rules.resources import scale, total
 class Ledger:
     """Books of one pass over one snapshot."""
 
-    def __init__(self, snapshot: Snapshot, groups: dict[str, Group], now: float) -> None:
+    def __init__(
+        self, snapshot: Snapshot, groups: Mapping[str, Group], now: float, taken: Sequence[Charges] | None = None
+    ) -> None:
+        """`taken` are the charges of the snapshot's pods, where somebody has them already."""
         self.snapshot = snapshot
         self.now = now
         self.allocated: dict[str, Resources] = {}
@@ -30,32 +35,28 @@ class Ledger:
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
-        shapes = {id(p.shape): p.shape for p in snapshot.pods if not p.node}
-        shapes |= {id(a.shape): a.shape for g in groups.values() for a in g.coming}
-        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in shapes.values()))
-        self._charge_pods(groups)
+        self._taken = [charges.of_pods(snapshot, snapshot.pods, groups)] if taken is None else taken
+        wanted = {key: shape for part in self._taken for key, shape in part.wanted.items()}
+        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in wanted.values()))
+        self._charge()
 
-    def _charge_pods(self, groups: dict[str, Group]) -> None:
-        queue_of = {m.uid: g.queue for g in groups.values() for m in g.members}
-        asked: dict[tuple[str, int], list[PodFacts]] = {}  # by queue and shape: thousands of pods are alike
-        fixed: list[tuple[str, PodFacts]] = []
-        adrift: list[PodFacts] = []
-        for pod in self.snapshot.pods:
-            if pod.over or (pod.gated and self._held(pod)):
-                continue
-            queue = queue_of.get(pod.uid) or self._queue_of(pod, groups)
-            asked.setdefault((queue, id(pod.shape)), []).append(pod)
-            at = pod.node or (pod.pin if pod.lifted else "")  # a pin that a user wrote promises nothing
-            at = at or ("" if pod.deleted else pod.nominated)  # preemption makes room there, for nobody else
-            if at:
-                fixed.append((at, pod))
-            elif not pod.foreign_gates and pod.deleted is None:
-                adrift.append(pod)
-        self._asked = asked
-        for (queue, _), pods in asked.items():
-            self.charge_queue(queue, scale(pods[0].shape.requests, len(pods)))
-        self.pool.charge_all(fixed)
-        placement.scatter(self.pool, adrift)
+    def _charge(self) -> None:
+        counts: dict[tuple[str, int], int] = {}
+        shapes: dict[int, Shape] = {}
+        for part in self._taken:
+            for key, pods in part.asked.items():
+                counts[key] = counts.get(key, 0) + len(pods)
+                shapes[key[1]] = pods[0].shape
+        for (queue, like), count in counts.items():
+            self.charge_queue(queue, scale(shapes[like].requests, count))
+        fixed: dict[int, tuple[list[str], list[PodFacts]]] = {}
+        for part in self._taken:
+            for shape, (nodes, pods) in part.fixed.items():
+                all_nodes, all_pods = fixed.setdefault(shape, ([], []))
+                all_nodes += nodes
+                all_pods += pods
+        self.pool.charge_all(fixed.values())
+        placement.scatter(self.pool, [pod for part in self._taken for pod in part.adrift])
 
     @cached_property
     def _by_namespace(self) -> dict[str, list[PodFacts]]:
@@ -66,29 +67,16 @@ class Ledger:
                 found[pod.namespace].append(pod)
         return found
 
+    def ending(self) -> Iterator[tuple[str, PodFacts]]:
+        """Those of the holders that somebody will end."""
+        return chain.from_iterable(part.ending for part in self._taken)
+
     def holders(self) -> Iterator[tuple[str, PodFacts]]:
         """Everything that is charged for a pod that exists, with its queue."""
-        for (queue, _), pods in self._asked.items():
-            for pod in pods:
-                yield queue, pod
-
-    def _held(self, pod: PodFacts) -> bool:
-        """Behind our gate, and to stay there: where gangs are asked for no more this pass lets the pod go."""
-        return managed(self.snapshot.namespaces.get(pod.namespace))
-
-    def _queue_of(self, pod: PodFacts, groups: dict[str, Group]) -> str:
-        """Of a pod that is no live member: the queue that its lift named, its group's, or an outsider's."""
-        if pod.lifted and pod.lifted.queue:
-            return pod.lifted.queue
-        group = groups.get(pod.group.key) if pod.group else None
-        return group.queue if group else self._queue_of_outsider(pod)
-
-    def _queue_of_outsider(self, pod: PodFacts) -> str:
-        """A pod outside our groups is charged where it, or its namespace, names a queue."""
-        if pod.queue:
-            return pod.queue
-        namespace = self.snapshot.namespaces.get(pod.namespace)
-        return namespace.queues[0] if namespace and namespace.policy and namespace.queues else ""
+        for part in self._taken:
+            for (queue, _), pods in part.asked.items():
+                for pod in pods:
+                    yield queue, pod
 
     def charge_queue(self, queue: str, requests: Resources) -> None:
         """Book the requests at the queue and its ancestors; no name is no queue."""

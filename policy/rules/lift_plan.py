@@ -14,8 +14,8 @@ import msgspec
 
 from policy import names
 from policy.rules import promise
+from policy.rules.belonging import own_podgroup
 from policy.rules.conclusions import Decision, Group
-from policy.rules.grouping import own_podgroup
 from policy.rules.membership.identity import LITE, NATIVE, POD
 from policy.rules.model import Lifted, PodFacts
 from policy.rules.objects import NodeSelectorTerm, SelectorRequirement

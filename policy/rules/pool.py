@@ -25,6 +25,7 @@ Mask = npt.NDArray[np.bool_]
 _MANY = 1 << 30  # pods: where nothing is asked for, nothing limits
 GRADES = 3  # of what a row lacks: it has none at all, too little, or what it has is in use
 NOWHERE = np.iinfo(np.int64).max
+_FEW = 64  # rows that are better booked one by one
 _MOST_KINDS = 512  # counted at the same time; each takes 32 bytes a node
 
 
@@ -49,6 +50,7 @@ class Kind:
     seen: int = 0  # bookings that counts and free have taken in
     lacks: Matrix = field(default_factory=_none)  # what each row is short of
     weighed: int = 0  # bookings that lacks has taken in
+    short: dict[int, tuple[int, object]] = field(default_factory=dict)  # by pods wanted: bookings by then, the shortage
 
 
 class Pool:
@@ -83,23 +85,27 @@ class Pool:
 
     # --- books -----------------------------------------------------------------------------------------------
 
-    def charge_all(self, pods: Iterable[tuple[str, PodFacts]]) -> None:
-        """Book pods that are on nodes, or promised to them. A node that is gone charges nothing."""
-        found: dict[int, tuple[list[int], list[PodFacts]]] = {}
-        for name, pod in pods:
-            row = self.row_of.get(name)
-            if row is not None:
-                rows, those = found.setdefault(id(pod.shape), ([], []))
-                rows.append(row)
-                those.append(pod)
-        for rows, those in found.values():
-            np.subtract.at(self.free, np.array(rows), self.vector(those[0].shape))
-            self.company.add(rows, those)
-            self.booked += rows
+    def charge_all(self, placed: Iterable[tuple[list[str], list[PodFacts]]]) -> None:
+        """Book pods, each time of one shape, and their nodes, or promised ones; one that is gone charges nothing."""
+        for names, pods in placed:
+            known = [
+                (row, pod) for name, pod in zip(names, pods, strict=True) if (row := self.row_of.get(name, -1)) >= 0
+            ]
+            if known:
+                rows = [row for row, _ in known]
+                self._take(rows, self.vector(pods[0].shape))
+                self.company.add(rows, [pod for _, pod in known])
+                self.booked += rows
+
+    def _take(self, rows: list[int], each: Matrix) -> None:
+        if len(rows) < _FEW:
+            np.subtract.at(self.free, rows, each)
+        else:
+            self.free -= np.outer(np.bincount(rows, minlength=len(self.nodes)), each)
 
     def charge(self, node: str, pod: PodFacts) -> None:
         """Book one pod; a node that is gone charges nothing."""
-        self.charge_all([(node, pod)])
+        self.charge_all([([node], [pod])])
 
     def book(self, row: int, pods: Sequence[PodFacts]) -> None:
         """Book pods of one shape."""

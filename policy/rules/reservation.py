@@ -65,7 +65,8 @@ class Reservations:
         self._rows = np.zeros(len(ledger.pool.nodes), dtype=np.bool_)  # of pools that have a head
         self._levels: set[str] = set()  # queues that have a head
         self._lifted: list[_Running] = []  # by this pass
-        self._before: list[_Running] | None = None  # what held something when the pass began
+        self._ends: list[_Running] | None = None  # of what held something when the pass began, what will be gone
+        self._before: list[_Running] | None = None  # all of it
 
     # --- who is behind ---------------------------------------------------------------------------------------
 
@@ -116,7 +117,9 @@ class Reservations:
 
     def _earliest(self, group: Group, members: Sequence[PodFacts]) -> Reservation | None:
         """By halves: the later the moment, the more is gone, the more fits."""
-        running = [one for one in self._running() if one.end < math.inf]
+        if self._ends is None:
+            self._ends = self._known(self._ledger.ending())
+        running = [one for one in (*self._ends, *self._lifted) if one.end < math.inf]
         ends = sorted({one.end for one in running})
         found: Reservation | None = None
         low, high = 0, len(ends)
@@ -189,17 +192,20 @@ class Reservations:
     def _running(self) -> list[_Running]:
         """All that hold nodes or queues now, those among them that this pass has lifted."""
         if self._before is None:
-            owners, rows = self._ledger.snapshot.owners, self._ledger.pool.row_of
-            self._before = [
-                _Running(
-                    end_of(pod, (owners[pod.owner],) if pod.owner in owners else (), self._now),
-                    pod,
-                    rows.get(pod.node or (pod.pin if pod.lifted else ""), -1),
-                    queue,
-                )
-                for queue, pod in self._ledger.holders()
-            ]
+            self._before = self._known(self._ledger.holders())
         return self._before + self._lifted
+
+    def _known(self, holders: Iterable[tuple[str, PodFacts]]) -> list[_Running]:
+        owners, rows = self._ledger.snapshot.owners, self._ledger.pool.row_of
+        return [
+            _Running(
+                end_of(pod, (owners[pod.owner],) if pod.owner in owners else (), self._now),
+                pod,
+                rows.get(pod.node or (pod.pin if pod.lifted else ""), -1),
+                queue,
+            )
+            for queue, pod in holders
+        ]
 
     def _chain(self, queue: str) -> list[str]:
         return [level.name for level in queue_capacity.chain(self._ledger.snapshot.queues, queue)]

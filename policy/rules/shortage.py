@@ -52,6 +52,17 @@ class NodesShort(msgspec.Struct, frozen=True):
 
 def shortage(pool: Pool, wanted: int, room: Room) -> NodesShort | None:
     """None where all find a place."""
+    kind, plain = room.kind, room.counts is room.kind.counts
+    at, known = kind.short.get(wanted, (-1, None))
+    if plain and at == len(pool.booked) and isinstance(known, NodesShort):
+        return known  # many gangs ask for the same, and nothing was booked in between
+    told = _shortage(pool, wanted, room)
+    if plain and told is not None:
+        kind.short[wanted] = len(pool.booked), told
+    return told
+
+
+def _shortage(pool: Pool, wanted: int, room: Room) -> NodesShort | None:
     kind = room.kind
     found = int(np.minimum(room.counts, wanted).sum())
     if found >= wanted:

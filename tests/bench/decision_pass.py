@@ -1,7 +1,8 @@
-"""How long one decision pass takes, cold: `python -m tests.bench.decision_pass --groups 1000 --nodes 1000 --pods 10000`.
+"""How long one decision pass takes: `python -m tests.bench.decision_pass --groups 1000 --nodes 1000 --pods 10000`.
 
-Prints one JSON object: milliseconds of processor time of the pass and of its parts, median of --repeat. Every pass builds its books anew;
-only the facts, made once per object when the watch delivers it, are there already. --profile prints where time goes.
+Prints one JSON object: milliseconds of processor time, medians of --repeat. `cold` is the first pass of a process: only the
+facts, made once per object when the watch delivers it, are there already. `changed` is one after --changed of all pods have
+changed, in as many groups as that may be, `still` one after nothing has. --profile prints where the time of `changed` goes.
 """
 
 import argparse
@@ -11,11 +12,13 @@ import json
 import pstats
 import statistics
 import time
+from collections.abc import Callable
+
+import msgspec
 
 from policy import names
 from policy.rules.decide import decide
 from policy.rules.grouping import groups_of
-from policy.rules.ledger import Ledger
 from policy.rules.membership.family import Size
 from policy.rules.membership.identity import Identity
 from policy.rules.model import (
@@ -32,6 +35,7 @@ from policy.rules.model import (
     Snapshot,
 )
 from policy.rules.quantity import NANO
+from policy.rules.recall import Recall
 
 GPU = "nvidia.com/gpu"
 NOW = 1_000_000.0
@@ -108,21 +112,32 @@ def _gang(
     ]
 
 
-def measure(snapshot: Snapshot, repeat: int) -> dict[str, float]:
+def changed(snapshot: Snapshot, share: float, turn: int) -> Snapshot:
+    """The same cluster with so many of its pods, spread over it, as new objects."""
+    step = max(1, round(1 / share))
+    pods = (msgspec.structs.replace(p) if i % step == turn % step else p for i, p in enumerate(snapshot.pods))
+    return msgspec.structs.replace(snapshot, pods=tuple(pods))
+
+
+def measure(snapshot: Snapshot, repeat: int, share: float) -> dict[str, float]:
     """Milliseconds, medians."""
-    parts: dict[str, list[float]] = {"pass": [], "groups": [], "books": []}
-    for _ in range(repeat):
-        gc.collect()
-        started = time.process_time()
-        decide(snapshot, Config(), NOW)
-        parts["pass"].append(time.process_time() - started)
-        started = time.process_time()
-        groups = groups_of(snapshot)
-        parts["groups"].append(time.process_time() - started)
-        started = time.process_time()
-        Ledger(snapshot, groups, NOW)
-        parts["books"].append(time.process_time() - started)
+    parts: dict[str, list[float]] = {"cold": [], "still": [], "changed": [], "grouping": []}
+    for turn in range(repeat):
+        recall = Recall()
+        parts["cold"].append(_timed(lambda r=recall: decide(snapshot, Config(), NOW, r)))
+        parts["still"].append(_timed(lambda r=recall: decide(snapshot, Config(), NOW, r)))
+        after = changed(snapshot, share, turn)
+        parts["changed"].append(_timed(lambda r=recall, a=after: decide(a, Config(), NOW, r)))
+        parts["grouping"].append(_timed(lambda: groups_of(snapshot)))
     return {f"{name}_ms": round(statistics.median(found) * 1000, 1) for name, found in parts.items()}
+
+
+def _timed(run: Callable[[], object]) -> float:
+    """Seconds of processor time."""
+    gc.collect()
+    started = time.process_time()
+    run()
+    return time.process_time() - started
 
 
 def main() -> None:
@@ -132,16 +147,18 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--busy", action="store_true", help="no GPU is free: nearly all groups wait")
+    parser.add_argument("--changed", type=float, default=0.01, metavar="SHARE")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     snapshot = cluster(options.groups, options.nodes, options.pods, busy=options.busy)
     outcome = decide(snapshot, Config(), NOW)
     lifts = sum(1 for d in outcome.decisions if d.action == "lift")
     size = {"groups": options.groups, "nodes": options.nodes, "pods": options.pods, "lifts": lifts}
-    print(json.dumps(size | measure(snapshot, options.repeat)))
+    print(json.dumps(size | measure(snapshot, options.repeat, options.changed)))
     if options.profile:
-        profile = cProfile.Profile()
-        profile.runcall(decide, snapshot, Config(), NOW)
+        profile, recall = cProfile.Profile(), Recall()
+        decide(snapshot, Config(), NOW, recall)
+        profile.runcall(decide, changed(snapshot, options.changed, 0), Config(), NOW, recall)
         pstats.Stats(profile).sort_stats("tottime").print_stats(25)
 
 

@@ -120,7 +120,7 @@ def judged(world, cases, count):
     seen = {name: facts.pod(msgspec.convert(item, Pod)) for name, item in world.pods().items()}
     machines = [facts.node(msgspec.convert(item, Node)) for item in world.nodes()]
     pool = Pool(machines, columns_of(p.shape.requests for p in seen.values()))
-    pool.charge_all((p.node, p) for p in seen.values() if p.node and not p.over)
+    pool.charge_all(([p.node], [p]) for p in seen.values() if p.node and not p.over)
     for case in cases:
         gang = [seen[p["metadata"]["name"]] for p in case.gang]
         if unverifiable(gang):

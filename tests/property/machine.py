@@ -32,6 +32,7 @@ from policy.rules.model import (
     Shape,
     Snapshot,
 )
+from policy.rules.recall import Recall
 from policy.rules.objects import LabelSelector, NodeSelectorTerm, PodAffinityTerm, SelectorRequirement
 from policy.rules.quantity import NANO
 from tests.property.cluster import GPU, GRACE, Cluster, Job, named, requested
@@ -96,6 +97,7 @@ class Machine(RuleBasedStateMachine):
         self.world = Cluster()
         self.config = Config()
         self.flights = Flights()
+        self.recall = Recall()
         self.pending: list[tuple[str, LiftPatch]] = []  # group and write, not answered yet
         self.pulls: list[tuple[OwnerFacts, Pull]] = []  # writes to owners, in their order, not answered yet
         self.later = 0  # times that it was left alone for LATER
@@ -338,7 +340,7 @@ class Machine(RuleBasedStateMachine):
         """Decide and plan; some of the writes are answered at once."""
         self.world.now += 1.0
         snapshot = self.world.snapshot(self.flights)
-        outcome = decide(snapshot, self.config, self.world.now)
+        outcome = decide(snapshot, self.config, self.world.now, self.recall)
         self._check(snapshot, outcome)
         for decision in outcome.decisions:
             if decision.action == "lift":
@@ -384,6 +386,7 @@ class Machine(RuleBasedStateMachine):
         self.pulls.clear()
         self.world.fallen.clear()
         self.flights = Flights()
+        self.recall = Recall()
         self.states.clear()
 
     # --- what must hold --------------------------------------------------------------------------------------
@@ -556,7 +559,7 @@ class Machine(RuleBasedStateMachine):
         while self._moves_later():
             self._come_to_rest()
         snapshot = self.world.snapshot(self.flights)
-        outcome = decide(snapshot, self.config, self.world.now)
+        outcome = decide(snapshot, self.config, self.world.now, self.recall)
         self._check(snapshot, outcome)
         read_back = msgspec.json.decode(msgspec.json.encode(snapshot), type=Snapshot)
         assert decide(read_back, self.config, self.world.now).decisions == outcome.decisions, "I9"

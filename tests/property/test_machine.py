@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from policy.rules import (
+    charges,
     begun,
     binding,
     grouping,
@@ -56,7 +57,12 @@ def test_the_promises_hold_where_queues_are_full():
 
 def nodes_forget_what_is_lifted(patch):
     charge = pool.Pool.charge_all
-    patch.setattr(pool.Pool, "charge_all", lambda self, pods: charge(self, [(n, p) for n, p in pods if p.node]))
+
+    def bound_alone(self, placed):
+        pairs = [(node, pod) for nodes, pods in placed for node, pod in zip(nodes, pods, strict=True) if pod.node]
+        charge(self, [([node], [pod]) for node, pod in pairs])
+
+    patch.setattr(pool.Pool, "charge_all", bound_alone)
 
 
 def nodes_forget_what_this_pass_has_placed(patch):
@@ -73,7 +79,7 @@ def what_terminates_is_a_member(patch):
 
 
 def forged_owners_are_believed(patch):
-    patch.setattr(grouping._Index, "owner_of", lambda self, identity: self.snapshot.owners.get(identity.uid))
+    patch.setattr(grouping.Index, "owner_of", lambda self, identity: self.snapshot.owners.get(identity.uid))
 
 
 def queues_are_not_charged(patch):
@@ -81,7 +87,7 @@ def queues_are_not_charged(patch):
 
 
 def queues_forget_what_terminates(patch):
-    patch.setattr(ledger.Ledger, "_queue_of", lambda self, pod, groups: "")
+    patch.setattr(charges, "_queue_of", lambda snapshot, pod, groups: "")
 
 
 def the_room_of_a_begun_lift_is_given_away(patch):

@@ -5,7 +5,8 @@ import pytest
 
 from policy import names
 from policy.names import Reason
-from policy.rules.grouping import groups_of, managed, own_podgroup
+from policy.rules.belonging import managed, own_podgroup
+from policy.rules.grouping import groups_of
 from policy.rules.membership.identity import LITE, NATIVE, PODGROUP, Identity
 from policy.rules.conclusions import Absent, Problem
 from policy.rules.model import NamespaceFacts

@@ -1,0 +1,66 @@
+"""A Recall gives what a look at the whole snapshot gives, whatever changed between two passes."""
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policy.rules.decide import decide
+from policy.rules.grouping import groups_of
+from policy.rules.kin import kins, ties
+from policy.rules.model import Config, Snapshot
+from policy.rules.recall import Recall
+from tests.property.snapshots import NOW, snapshots
+
+TABLES = ("queues", "namespaces", "priority_classes", "limit_ranges", "refusals", "seen", "unsized", "unreadable")
+many = settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@many
+@given(snapshots())
+def test_groups_are_those_of_the_whole(snapshot):
+    recall = Recall()
+    recall.look(snapshot)
+    assert list(recall.groups.items()) == list(groups_of(snapshot).items())
+
+
+@many
+@given(st.lists(snapshots(), min_size=2, max_size=4), st.randoms())
+def test_what_it_kept_changes_no_answer(several, random):
+    """Each pass sees a mixture of what was and what is new: most facts are the very objects of before."""
+    recall, before = Recall(), several[0]
+    for world in several:
+        before = mixed(before, world, random)
+        assert decide(before, Config(), NOW, recall) == decide(before, Config(), NOW)
+
+
+def mixed(old: Snapshot, new: Snapshot, random) -> Snapshot:
+    """Of either some: objects of one uid or name are there once."""
+    return msgspec.structs.replace(
+        new,
+        pods=some(old.pods, new.pods, lambda pod: pod.uid, random),
+        podgroups=some(old.podgroups, new.podgroups, lambda one: (one.api, one.namespace, one.name), random),
+        owners={
+            o.uid: o for o in some(tuple(old.owners.values()), tuple(new.owners.values()), lambda o: o.uid, random)
+        },
+        **{name: getattr(random.choice((old, new)), name) for name in TABLES},
+    )
+
+
+def some(old, new, key, random):
+    kept = {key(fact): fact for fact in old if random.random() < 0.8}  # noqa: S311 -- no secret
+    added = {key(fact): fact for fact in new if random.random() < 0.4}  # noqa: S311
+    return tuple((kept | added).values())
+
+
+@many
+@given(snapshots())
+def test_facts_of_two_kins_have_no_tie(snapshot):
+    facts = [*snapshot.pods, *snapshot.owners.values(), *snapshot.podgroups]
+    found = kins(facts)
+    assert sorted(id(f) for kin in found for f in kin.facts) == sorted(map(id, facts))
+    seen = [tie for kin in found for tie in kin.ties]
+    assert len(seen) == len(set(seen))
+    for kin in found:
+        assert {tie for fact in kin.facts for tie in ties(fact)} == set(kin.ties)
