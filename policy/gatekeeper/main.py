@@ -5,6 +5,7 @@ the next leader sees everything this one wrote. Knows every part and no rule.
 """
 
 import argparse
+import gc
 import logging
 import signal
 import sys
@@ -47,6 +48,11 @@ from policy.rules.model import OwnerFacts
 
 FIGURES_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 10.0  # a patch may take five
+COLLECTOR: Final = (
+    50_000,
+    20,
+    100,
+)  # facts are trees and none of them garbage: to walk all of them costs a pass a tenth
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -210,6 +216,7 @@ def run(argv: Sequence[str] | None = None) -> None:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
     )
+    gc.set_threshold(*COLLECTOR)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

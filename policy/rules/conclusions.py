@@ -14,7 +14,7 @@ from policy.rules.membership.identity import Identity
 from policy.rules.model import Claim, Fact, OwnerFacts, PodFacts, PodGroupFacts, Resources, Shape
 
 
-class Absent(msgspec.Struct, frozen=True):
+class Absent(msgspec.Struct, frozen=True, gc=False):
     """Members of one role that do not exist yet."""
 
     shape: Shape
@@ -29,7 +29,7 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-class Group(msgspec.Struct, frozen=True):
+class Group(msgspec.Struct, frozen=True, gc=False):
     """Members that start together or not at all."""
 
     identity: Identity
@@ -159,7 +159,7 @@ class Pull(Fact, frozen=True):
 Action = Literal["lift", "hold", "none", "give-back", "resume"]
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The one answer for one group in one pass."""
 
     group: str  # key

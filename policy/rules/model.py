@@ -19,7 +19,7 @@ Resources = dict[str, int]
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of everything in a Snapshot."""
+    """Base of everything in a Snapshot. Of those that come in thousands the garbage collector need not know (`gc`)."""
 
 
 class Shape(Fact, frozen=True):
@@ -46,7 +46,7 @@ class Shape(Fact, frozen=True):
     unstated: tuple[str, ...] = ()  # "requests.cpu", "limits.memory"…: some container does not state it
 
 
-class Lifted(Fact, frozen=True):
+class Lifted(Fact, frozen=True, gc=False):
     """Value of the annotation that only the lift writes: the frozen terms of the decision."""
 
     min: int
@@ -76,7 +76,7 @@ class Claim(Fact, frozen=True):
     foreign: bool = False  # somebody else did: it is theirs, for good
 
 
-class Ref(Fact, frozen=True):
+class Ref(Fact, frozen=True, gc=False):
     """The controller of an object, as the object names it."""
 
     group: str  # of its API
@@ -85,7 +85,7 @@ class Ref(Fact, frozen=True):
     uid: str
 
 
-class PodFacts(Fact, frozen=True):
+class PodFacts(Fact, frozen=True, gc=False):
     uid: str
     namespace: str
     name: str
@@ -132,7 +132,7 @@ class NodeFacts(Fact, frozen=True):
     ready: bool = True
 
 
-class PartFacts(Fact, frozen=True):
+class PartFacts(Fact, frozen=True, gc=False):
     """Members of one role that an owner makes; see policy.rules.membership.family.Part."""
 
     count: int
@@ -147,7 +147,7 @@ class PartFacts(Fact, frozen=True):
     group: Identity | None = None  # that these pods will name
 
 
-class OwnerFacts(Fact, frozen=True):
+class OwnerFacts(Fact, frozen=True, gc=False):
     """A controller that makes groups, read by its family."""
 
     kind: str

@@ -16,7 +16,7 @@ from policy.rules.model import PodFacts, Shape
 from policy.rules.objects import PodAffinityTerm
 from policy.rules.pool import Pool
 from policy.rules.room import Room, fullest_first, room_for
-from policy.rules.shortage import NodesShort, shortage
+from policy.rules.shortage import NodesShort, known, shortage
 
 _TRIES = 3  # orders of the classes
 
@@ -39,6 +39,9 @@ def withdraw(pool: Pool, pods: Iterable[PodFacts], places: Mapping[str, str]) ->
 
 
 def _place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
+    short = _known(pool, pods)
+    if short is not None:
+        return short
     classes = _pickiest_first(pool, _classes(pool, pods))
     placed = _gathered(pool, classes)
     shortages: list[NodesShort] = []
@@ -50,6 +53,15 @@ def _place(pool: Pool, pods: Sequence[PodFacts]) -> dict[str, str] | NodesShort:
             if fallen[0] == 0:
                 break
     return {pod.uid: pool.nodes[row].name for row, those in placed for pod in those} if placed else shortages[0]
+
+
+def _known(pool: Pool, pods: Sequence[PodFacts]) -> NodesShort | None:
+    """Many gangs ask for the same, and often nothing was booked in between."""
+    shape = pods[0].shape if pods else None
+    if shape is None or pool.shut or not pool.company.indifferent or not _alike(pods):
+        return None
+    minds = shape.host_ports or shape.beside or shape.spread or repelling(shape)
+    return None if minds else known(pool, shape, len(pods))
 
 
 def _gathered(pool: Pool, classes: list[list[PodFacts]]) -> _Placed:
@@ -99,7 +111,7 @@ def _classes(pool: Pool, pods: Iterable[PodFacts]) -> list[list[PodFacts]]:
     return sorted(by_shape.values(), key=lambda members: _demand(members[0].shape), reverse=True)
 
 
-def _alike(pods: list[PodFacts]) -> bool:
+def _alike(pods: Sequence[PodFacts]) -> bool:
     return all(pod.shape is pods[0].shape and pod.namespace == pods[0].namespace for pod in pods)
 
 

@@ -88,13 +88,12 @@ class Pool:
     def charge_all(self, placed: Iterable[tuple[list[str], list[PodFacts]]]) -> None:
         """Book pods, each time of one shape, and their nodes, or promised ones; one that is gone charges nothing."""
         for names, pods in placed:
-            known = [
-                (row, pod) for name, pod in zip(names, pods, strict=True) if (row := self.row_of.get(name, -1)) >= 0
-            ]
-            if known:
-                rows = [row for row, _ in known]
+            rows = [self.row_of.get(name, -1) for name in names]
+            those = pods if min(rows, default=0) >= 0 else [p for row, p in zip(rows, pods, strict=True) if row >= 0]
+            if those:
+                rows = rows if those is pods else [row for row in rows if row >= 0]
                 self._take(rows, self.vector(pods[0].shape))
-                self.company.add(rows, [pod for _, pod in known])
+                self.company.add(rows, those)
                 self.booked += rows
 
     def _take(self, rows: list[int], each: Matrix) -> None:

@@ -10,6 +10,7 @@ the tree of queues.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from heapq import heapify, heappop, heapreplace
 from typing import Final, Protocol
 
 from policy import names
@@ -63,6 +64,7 @@ class Line:
         self._siblings = siblings(queues)
         self._entitled: dict[str, dict[str, Fraction]] = {}
         self._ranks: dict[str, _Rank] = {}
+        self._heaps: dict[str, list[_Rank]] = {}  # of the children of a queue; what is used only grows, so ranks do too
 
     def __iter__(self) -> Iterator[Group]:
         """Each group once. Who asks may charge `used` in between."""
@@ -106,13 +108,29 @@ class Line:
         """From the root downwards; a queue's own groups come where those of its children would, all together."""
         name = TOP
         while True:
-            able = [child for child in self._below[name] if self._left[child]]
+            first = self._first_below(name)
             own = self._own.get(name)
-            if own and (not able or self._own_first(name, able)):
+            if first is None or (own and self._own_first(name, first)):
                 return name
-            name = able[0] if len(able) == 1 else min(able, key=self._rank)
+            name = first[-1]
 
-    def _own_first(self, name: str, able: list[str]) -> bool:
+    def _first_below(self, name: str) -> _Rank | None:
+        """The least rank of its children that have groups left; what a heap holds may be older, and then is less."""
+        heap = self._heaps.get(name)
+        if heap is None:
+            heap = self._heaps[name] = [self._rank(child) for child in self._below[name]]
+            heapify(heap)
+        while heap:
+            child = heap[0][-1]
+            if not self._left[child]:
+                heappop(heap)
+            elif heap[0] is self._rank(child):
+                return heap[0]
+            else:
+                heapreplace(heap, self._rank(child))
+        return None
+
+    def _own_first(self, name: str, first: _Rank) -> bool:
         """Groups of an inner queue stand beside its children, as a child of weight 1 would."""
         used = dict(self._used.get(name, _NOTHING))
         for child in self._siblings.get(name, ()):
@@ -120,7 +138,7 @@ class Line:
                 used[resource] = used.get(resource, 0) - amount
         entitled = {r: part / self._weights(name) for r, part in self._of(name).items()}
         mine = (True, 0, _dominant(used, entitled), "")
-        return mine <= min(self._rank(child) for child in able)
+        return mine <= first
 
     def _rank(self, name: str) -> _Rank:
         found = self._ranks.get(name)

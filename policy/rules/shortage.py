@@ -52,14 +52,16 @@ class NodesShort(msgspec.Struct, frozen=True):
 
 def shortage(pool: Pool, wanted: int, room: Room) -> NodesShort | None:
     """None where all find a place."""
-    kind, plain = room.kind, room.counts is room.kind.counts
-    at, known = kind.short.get(wanted, (-1, None))
-    if plain and at == len(pool.booked) and isinstance(known, NodesShort):
-        return known  # many gangs ask for the same, and nothing was booked in between
     told = _shortage(pool, wanted, room)
-    if plain and told is not None:
-        kind.short[wanted] = len(pool.booked), told
+    if told is not None and room.counts is room.kind.counts:
+        room.kind.short[wanted] = len(pool.booked), told
     return told
+
+
+def known(pool: Pool, shape: Shape, wanted: int) -> NodesShort | None:
+    """The shortage that was found for as many pods of a shape that minds nobody, where nothing was booked since."""
+    at, told = pool.kind(shape).short.get(wanted, (-1, None))
+    return told if at == len(pool.booked) and isinstance(told, NodesShort) else None
 
 
 def _shortage(pool: Pool, wanted: int, room: Room) -> NodesShort | None:

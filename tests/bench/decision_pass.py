@@ -17,6 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from policy import names
+from policy.gatekeeper.main import COLLECTOR
 from policy.rules.decide import decide
 from policy.rules.grouping import groups_of
 from policy.rules.membership.family import Size
@@ -150,6 +151,7 @@ def main() -> None:
     parser.add_argument("--changed", type=float, default=0.01, metavar="SHARE")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    gc.set_threshold(*COLLECTOR)
     snapshot = cluster(options.groups, options.nodes, options.pods, busy=options.busy)
     outcome = decide(snapshot, Config(), NOW)
     lifts = sum(1 for d in outcome.decisions if d.action == "lift")

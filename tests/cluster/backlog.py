@@ -30,6 +30,11 @@ def job(
     return found
 
 
+def let_pass(seconds: float) -> None:
+    """Load goes on meanwhile: there is nothing to wait for but time."""
+    threading.Event().wait(seconds)
+
+
 class Stream:
     """Keeps `depth` Jobs of a namespace unfinished, until `stop`; `make` names the next one's body."""
 

@@ -55,7 +55,7 @@ def world(make_cluster: MakeCluster) -> Iterator[World]:
 def first_issue(world: World) -> None:
     """The trivial rotation, by two rotators that start together: one CA comes of it, not two."""
     with driven(world.rotator().step, world.rotator().step) as driver:
-        wait_until(lambda: any("published" in done for done in driver.done), timeout=30, what="first issue")
+        wait_until(lambda: any("published" in done for done in driver.done), timeout=120, what="first issue")
         settle_down(world, "first issue")
     assert driver.errors == []
     assert sum("new CA" in done for done in driver.done) == 1

@@ -1,4 +1,4 @@
-"""Queues under contention, live: shares, ceilings, room kept for a gang that small pods would starve, and no idling.
+"""Queues under contention, live: shares, ceilings, and no idling.
 
 The times are short here; tests/long runs the same for as long as the promises are stated for.
 """
@@ -17,7 +17,7 @@ from deploy.local.cluster import Cluster
 from policy import names
 from policy.gatekeeper.client import Client
 from tests.cluster import backlog, breaking
-from tests.cluster.backlog import GPU, Stream, drawn
+from tests.cluster.backlog import GPU, Stream, drawn, let_pass
 from tests.cluster.breaking import bound, hears, held, jobs, must, told
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import MakeCluster, holds_for, namespace_in, take_down, wait_until
@@ -26,7 +26,6 @@ from tests.cluster.record import Recorder
 SECONDS = float(os.environ.get("GANGGATE_SHARES", "40"))
 POINTS = float(os.environ.get("GANGGATE_SHARES_POINTS", "8"))  # of a hundred, that a share may be off
 JOBS = int(os.environ.get("GANGGATE_RECIPE", "20"))
-STREAM_SECONDS = float(os.environ.get("GANGGATE_STREAM", "20"))  # for which the gang is seen to be passed without it
 
 
 @contextmanager
@@ -75,11 +74,9 @@ def test_two_teams_with_more_than_they_can_run(make_cluster: MakeCluster, count:
 
 
 @pytest.fixture(scope="module")
-def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two nodes of 8 GPUs; its settings can be written anew."""
-    settings = tmp_path_factory.mktemp("queues") / "settings.yaml"
-    settings.write_text("")
-    made = make_cluster(nodes=2, gpus=8, addon_config=settings)
+def arena(make_cluster: MakeCluster) -> Iterator[Cluster]:
+    """Two nodes of 8 GPUs."""
+    made = make_cluster(nodes=2, gpus=8)
     yield made
     take_down(made)
 
@@ -93,45 +90,6 @@ def admin(arena: Cluster) -> Caller:
 def gang(arena: Cluster) -> Iterator[str]:
     with namespace_in(arena, "gang") as name:
         yield name
-
-
-def restarted(cluster: Cluster, settings: str) -> None:
-    cluster.settings.addon_config.write_text(settings)
-    cluster.processes["gatekeeper"].stop()
-    cluster.start_gatekeeper()
-
-
-def let_pass(seconds: float) -> None:
-    """Load goes on meanwhile: there is nothing to wait for but time."""
-    threading.Event().wait(seconds)
-
-
-def brief(space: str) -> Any:
-    """One GPU for two to four seconds, by a deadline of ten."""
-    return lambda number: backlog.job(f"s-{number}", space, 1, f"{2 + number % 3}s", deadline=10)
-
-
-def test_a_large_gang_starts_in_the_middle_of_an_endless_stream(arena: Cluster, admin: Caller, gang: str) -> None:
-    """It needs all 16 GPUs, of which one or another is taken at any moment."""
-    with Stream(admin, gang, 40, brief(gang)):
-        wait_until(lambda: bound(admin, gang) >= 14, timeout=60, what="all busy")
-        must(admin.create(jobs(gang), backlog.job("wide", gang, 16, "5s")))
-        begin = time.monotonic()
-        wait_until(lambda: bound(admin, gang, "wide") == 16, timeout=90, what="the gang, after all that are older")
-        print(f"started after {time.monotonic() - begin:.1f} s; {told(admin, gang, 'wide')[names.Reason.NODES_SHORT]}")
-
-
-def test_without_reservations_it_is_passed_for_ever(arena: Cluster, admin: Caller) -> None:
-    restarted(arena, "reservations: false\n")
-    try:
-        with namespace_in(arena, "gang") as gang, Stream(admin, gang, 40, brief(gang)):
-            wait_until(lambda: bound(admin, gang) >= 14, timeout=60, what="all busy")
-            must(admin.create(jobs(gang), backlog.job("wide", gang, 16, "5s")))
-            wait_until(lambda: held(admin, gang, "wide") == 16, timeout=60, what="the gang behind its gates")
-            holds_for(lambda: bound(admin, gang, "wide") == 0, STREAM_SECONDS, "it started")
-            print(f"not started in {STREAM_SECONDS:.0f} s")
-    finally:
-        restarted(arena, "")
 
 
 def test_jobs_of_any_size_all_finish_and_none_that_fits_waits(arena: Cluster, admin: Caller, gang: str) -> None:

@@ -64,15 +64,15 @@ def parts() -> list[Part]:
                 ("tests/cluster/test_placement_oracle.py",),
                 {"GANGGATE_PLACEMENTS": "100", "GANGGATE_SEED": str(seed)},
             )
-            for seed in range(1, 6)
+            for seed in range(1, 11)
         ),
     ]
     queues = "tests/cluster/test_queues.py"
-    shares, endless = f"{queues}::test_two_teams_with_more_than_they_can_run", {"GANGGATE_STREAM": "600"}
+    shares, stream = f"{queues}::test_two_teams_with_more_than_they_can_run", "tests/cluster/test_endless_stream.py"
     recipe = f"{queues}::test_jobs_of_any_size_all_finish_and_none_that_fits_waits"
     found += [
         Part("shares", (shares,), {"GANGGATE_SHARES": "600", "GANGGATE_SHARES_POINTS": "3"}),
-        Part("endless-stream", (f"{queues}::test_without_reservations_it_is_passed_for_ever",), endless),
+        Part("endless-stream", (stream,), {"GANGGATE_STREAM": "600", "GANGGATE_STREAM_NODES": "8"}),
         Part("sixty-jobs", (recipe,), {"GANGGATE_RECIPE": "60", "GANGGATE_SLACK": "0"}),
     ]
     found += [

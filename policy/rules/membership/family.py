@@ -17,7 +17,7 @@ T = TypeVar("T")
 Labels = Mapping[str, str]
 
 
-class Size(msgspec.Struct, frozen=True):
+class Size(msgspec.Struct, frozen=True, gc=False):
     """How many members a group has."""
 
     minimum: int  # fewer than these and nothing starts

@@ -16,7 +16,7 @@ POD: Final = "Pod"  # no group: the pod alone
 _LABEL_HEX: Final = 40  # characters of SHA-256; a label value holds 63
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True, gc=False):
     """A group's identity: by name for a PodGroup, by uid for a controller."""
 
     kind: str

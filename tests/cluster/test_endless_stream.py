@@ -1,0 +1,95 @@
+"""A gang that needs every GPU, against small pods without end, of which some run at any moment, live.
+
+With reservations it starts by the moment that it was told; without, it is passed for ever. `make long` asks for 64 GPUs
+and ten minutes.
+"""
+
+import datetime as dt
+import os
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from policy import names
+from tests.cluster import backlog
+from tests.cluster.backlog import Stream
+from tests.cluster.breaking import bound, held, jobs, must, told
+from tests.cluster.calls import Caller
+from tests.cluster.conftest import MakeCluster, holds_for, namespace_in, take_down, wait_until
+
+NODES = int(os.environ.get("GANGGATE_STREAM_NODES", "2"))
+SECONDS = float(os.environ.get("GANGGATE_STREAM", "20"))  # for which the gang is seen to be passed without
+GPUS = 8 * NODES
+RUNS = max(2, GPUS // 8)  # seconds, at least: so that a few pods end, and others start, each second
+DEADLINE = 10 + 2 * RUNS
+DEPTH = 24 + GPUS
+AT_THE_LATEST = re.compile(r"starts by (\d\d:\d\d:\d\d) UTC at the latest")
+
+
+@pytest.fixture(scope="module")
+def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Nodes of 8 GPUs; its settings can be written anew."""
+    settings = tmp_path_factory.mktemp("stream") / "settings.yaml"
+    settings.write_text("")
+    made = make_cluster(nodes=NODES, gpus=8, addon_config=settings)
+    yield made
+    take_down(made)
+
+
+@pytest.fixture
+def admin(arena: Cluster) -> Caller:
+    return Caller(arena.kubeconfig)
+
+
+@pytest.fixture
+def gang(arena: Cluster) -> Iterator[str]:
+    with namespace_in(arena, "gang") as name:
+        yield name
+
+
+def restarted(cluster: Cluster, settings: str) -> None:
+    cluster.settings.addon_config.write_text(settings)
+    cluster.processes["gatekeeper"].stop()
+    cluster.start_gatekeeper()
+
+
+def brief(space: str) -> Any:
+    """One GPU for a while that is not always the same, and a deadline beyond it."""
+    return lambda number: backlog.job(f"s-{number}", space, 1, f"{RUNS + number % 3}s", deadline=DEADLINE)
+
+
+def submit(admin: Caller, space: str) -> None:
+    """The gang, once all GPUs are taken."""
+    wait_until(lambda: bound(admin, space) >= GPUS - 2, timeout=120, what="all busy")
+    must(admin.create(jobs(space), backlog.job("wide", space, GPUS, "5s")))
+
+
+def test_a_large_gang_starts_by_the_moment_that_it_is_told(arena: Cluster, admin: Caller, gang: str) -> None:
+    """All that are older start before it."""
+    with Stream(admin, gang, DEPTH, brief(gang)):
+        submit(admin, gang)
+        begin = time.monotonic()
+        wait_until(lambda: bound(admin, gang, "wide") == GPUS, timeout=180, what="the gang, after all that are older")
+        started = dt.datetime.now(dt.UTC)
+        waited = time.monotonic() - begin
+    text = told(admin, gang, "wide")[names.Reason.NODES_SHORT]
+    latest = AT_THE_LATEST.search(text)
+    assert latest, text
+    print(f"{GPUS} GPUs started after {waited:.1f} s, at {started:%H:%M:%S}; told was {latest[0]}")
+    assert f"{started:%H:%M:%S}" <= latest[1] or started.hour == 0  # all but around midnight
+
+
+def test_without_reservations_it_is_passed_for_ever(arena: Cluster, admin: Caller) -> None:
+    restarted(arena, "reservations: false\n")
+    try:
+        with namespace_in(arena, "gang") as gang, Stream(admin, gang, DEPTH, brief(gang)) as stream:
+            submit(admin, gang)
+            wait_until(lambda: held(admin, gang, "wide") == GPUS, timeout=60, what="the gang behind its gates")
+            holds_for(lambda: bound(admin, gang, "wide") == 0, SECONDS, "it started")
+            print(f"{GPUS} GPUs not started in {SECONDS:.0f} s; {stream.made} others were made")
+    finally:
+        restarted(arena, "")
