@@ -98,7 +98,7 @@ def _place(entry: _Entry) -> tuple[int, float, str]:
 def _tables(snapshot: Snapshot) -> tuple[object, ...]:
     """What any group may depend on, and seldom changes."""
     return (
-        {name: queue.policy for name, queue in snapshot.queues.items()},
+        {name: queue.policy for name, queue in snapshot.queues.items() if queue.policy},
         snapshot.priority_classes,
         snapshot.default_priority_class,
         snapshot.limit_ranges,

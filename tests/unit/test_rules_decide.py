@@ -1,5 +1,7 @@
 """One decision for every group: each reason in its own words, and what the steps owe to each other."""
 
+from collections import Counter
+
 import msgspec
 import pytest
 
@@ -347,6 +349,16 @@ def test_too_many_groups():
     assert found.decisions[2].message == (
         "2 groups of namespace team wait already; this one is judged when one has started"
     )
+
+
+def test_thousands_of_groups_of_one_namespace_stand_in_nobodys_way():
+    """Those beyond the limit are told so; the youngest group of another namespace starts."""
+    crowd = [job(f"c{i:04}", 2, ns="crowd", created=i) for i in range(5000)]
+    given = {"jobs": [*crowd, job("j", 4, created=9999)], "namespaces": [gang(), gang(name="crowd")]}
+    found = {d.group: d.reason for d in outcome(pods=pods(4, job="j"), **given).decisions}
+    limit = Config().max_waiting_groups_per_namespace
+    assert found.pop("Job/team/j") is Reason.ADMITTED
+    assert Counter(found.values()) == {Reason.FORMING: limit, Reason.TOO_MANY_GROUPS: 5000 - limit}
 
 
 def test_released_where_gangs_are_asked_for_no_more():
