@@ -102,7 +102,8 @@ def test_a_group_at_rest_is_told_of_anew_when_it_is_another():
     running = [lifted(member, "n0", 3) for member in pods(4, job="j")]
     first = world(pods=running, jobs=[job("j", 4)])
     assert decide(first, Config(), NOW, recall).decisions[0].message == "4 of 3 pods lifted, 4 bound"
-    after = with_(first, pods=first.pods[:3])
+    after = with_(first, pods=first.pods[:3], owners={"j": job("j", 3)})
+    assert grouping.groups_of(after)["Job/team/j"].rests
     (rests,) = [d for d in decide(after, Config(), NOW, recall).decisions if d.group == "Job/team/j"]
     assert rests.message == "3 of 3 pods lifted, 3 bound"
 
