@@ -36,7 +36,7 @@ unit: $(READY) ## pure tests: unit and property
 	$(PYTEST) -n $(WORKERS) tests/unit tests/property
 
 test-cluster: programs ## behaviour, on a real kube-apiserver, controller-manager and scheduler
-	$(PYTEST) -n $(WORKERS) --dist loadfile tests/cluster
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/cluster
 
 operators: programs ## build real operators (JobSet, LWS, KubeRay, MPI, Trainer, Training) into the user's cache
 	$(BIN)/ganggate local operators build

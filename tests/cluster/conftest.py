@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -24,6 +25,12 @@ T = TypeVar("T")
 POLL_SECONDS = 0.1
 VICTIM_SETTINGS = "bindTimeoutSeconds: 5\nmaxWaitingGroupsPerNamespace: 5\nquotaPatienceSeconds: 5\n"
 MakeCluster = Callable[..., Cluster]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files of few tests are those that take long: they come first, so that no worker is left alone with one."""
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: counts[item.path])
 
 
 def wait_until(check: Callable[[], T], *, timeout: float = 30.0, what: str = "") -> T:

@@ -124,6 +124,7 @@ def test_a_queue_shows_what_it_holds(arena: Cluster, admin: Caller, gang: str) -
         return status.get("allocated", {}).get(GPU) == "2" and (status.get("running"), status.get("pending")) == (1, 1)
 
     wait_until(shows, timeout=15, what="the status")
+    assert f'"{GPU}":"2"' in arena.kubectl("get", "queue", "shown")
     must(admin.patch(breaking.queues("shown"), {"spec": {"capability": {GPU: 4}}}, MERGE))
     wait_until(lambda: bound(admin, gang) == 4)
     admin("DELETE", breaking.queues("shown"))
