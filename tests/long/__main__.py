@@ -15,6 +15,7 @@ from pathlib import Path
 
 RESULTS = Path(".long/results.jsonl")
 LIMIT_SECONDS = 1800
+PROMISES = ("test_the_promises_hold", "test_the_promises_hold_where_queues_are_full")
 DEADLINE = {"GANGGATE_DEADLINE": "60", "GANGGATE_DEADLINE_WAIT": "300"}
 BACKOFF = {"GANGGATE_BACKOFF": "300"}
 ORACLE = {"GANGGATE_ORACLE_PODS": "1000", "GANGGATE_ORACLE_GROUPS": "100"}
@@ -78,7 +79,7 @@ def parts() -> list[Part]:
     found += [
         Part(
             f"machine-{seed}",
-            ("tests/property/test_machine.py",),
+            tuple(f"tests/property/test_machine.py::{name}" for name in PROMISES),
             {"GANGGATE_RUNS": "5000", "GANGGATE_SEED": str(seed)},
         )
         for seed in range(1, 11)
