@@ -139,7 +139,7 @@ def of(view: View, group: Group, report: Report | None) -> Explanation:
         quota=tuple(_quota(line) for line in quota),
         capability=tuple(_level(line) for line in levels),
         nodes=_nodes(nodes) if nodes else None,
-        cannot_verify=unverifiable(group.members),
+        cannot_verify=unverifiable(group.members, view.snapshot.devices),
         would_help=tuple(helps.of(helps.Case(view.snapshot, group, row, quota, levels, nodes))),
         last_report=report,
     )
@@ -158,7 +158,7 @@ def _sums(view: View, group: Group) -> tuple[list[QuotaLine], list[LevelLine], N
         return account.quota_lines(Ledger(view.snapshot, dict(view.groups), view.now), group), [], None
     ledger = books.before(view.snapshot, view.outcome, group.key, view.now)
     starting = _starting(group)
-    placeable = starting and not group.missing and not unverifiable(starting)
+    placeable = starting and not group.missing and not unverifiable(starting, view.snapshot.devices)
     nodes = account.nodes_short(ledger, starting) if placeable else None
     return account.quota_lines(ledger, group), account.level_lines(ledger, group, starting), nodes
 

@@ -17,6 +17,8 @@ from policy.gatekeeper.lift import CONCURRENCY
 from policy.rules.membership import families
 from policy.rules.membership.custom import OwnerKind
 from policy.rules.model import Config
+from policy.rules.quantity import parse
+from policy.rules.settings import AutoscaledPool
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -41,6 +43,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     drain_after_seconds: float = 0.0
     ageing_points_per_hour: int = 0
     usage_half_life_seconds: float = 0.0
+    autoscaled_pools: tuple[AutoscaledPool, ...] = ()
     owner_kinds: tuple[OwnerKind, ...] = ()  # whose pods start together, beside those of the table
     quota_patience_seconds: float = 360.0  # that a quota's status may differ from its pods: a resync, and a minute
 
@@ -56,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             drain_after_seconds=self.drain_after_seconds,
             ageing_points_per_hour=self.ageing_points_per_hour,
             usage_half_life_seconds=self.usage_half_life_seconds,
+            autoscaled_pools=self.autoscaled_pools,
         )
 
 
@@ -92,8 +96,25 @@ def _checked(settings: Settings, where: str) -> Settings:
     ):
         if value < least:
             raise ConfigError(f"{where}: {name} is {value}: it must be {least} or more")
+    _check_pools(settings.autoscaled_pools, where)
     try:
         families.kinds(settings.owner_kinds)
     except ValueError as error:
         raise ConfigError(f"{where}: ownerKinds: {error}") from None
     return settings
+
+
+def _check_pools(pools: tuple[AutoscaledPool, ...], where: str) -> None:
+    seen: set[str] = set()
+    for pool in pools:
+        at = f"{where}: autoscaledPools: {pool.name!r}"
+        if not pool.name or pool.name in seen:
+            raise ConfigError(f"{at}: every pool needs a name of its own")
+        seen.add(pool.name)
+        if pool.scale_up_seconds < 1:
+            raise ConfigError(f"{at}: scaleUpSeconds is {pool.scale_up_seconds}: it must be 1 or more")
+        for resource, amount in pool.allocatable.items():
+            try:
+                parse(amount)
+            except ValueError as error:
+                raise ConfigError(f"{at}: allocatable {resource}: {error}") from None

@@ -18,7 +18,7 @@ from policy.gatekeeper.decode import Decoder
 from policy.gatekeeper.errors import ApiError
 from policy.gatekeeper.flights import Flights
 from policy.gatekeeper.lookup import Lookup, wanted
-from policy.gatekeeper.snapshot import Stores, take
+from policy.gatekeeper.snapshot import DEVICES, Stores, take
 from policy.gatekeeper.source import Source, group_path
 from policy.gatekeeper.watch import Tuning, list_pages
 from policy.rules import facts
@@ -27,7 +27,7 @@ from policy.rules.model import NamespaceFacts, OwnerFacts, Snapshot
 from policy.rules.objects import Namespace
 
 AT_ONCE: Final = 4  # resources listed at the same time: enough to hide the network, too few to be a burden
-CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses", "runtimeclasses"})
+CLUSTER_SCOPED: Final = frozenset({"nodes", "namespaces", "queues", "priorityclasses", "runtimeclasses", DEVICES})
 _BUILT_IN: Final = frozenset({"batch", "apps"})  # API groups of owners that every cluster has
 MOST_LOOKED_UP: Final = 200  # controllers of other kinds
 _TRIES: Final = 3  # a list whose continue token expired begins again
@@ -165,7 +165,7 @@ def _fill(client: Client, stores: Stores, name: str, namespace: str) -> None:
 
 def _optional(stores: Stores, name: str) -> bool:
     source = stores.sources[name]
-    return source in stores.owner_sources.values() and source.group not in _BUILT_IN
+    return name == DEVICES or (source in stores.owner_sources.values() and source.group not in _BUILT_IN)
 
 
 def narrowed(source: Source[T], namespace: str) -> Within[T]:

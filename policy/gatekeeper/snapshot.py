@@ -28,6 +28,7 @@ PODGROUP_SOURCES: tuple[Source[Any], ...] = (
 # Reasons differ by operator and a selector has no "or"; those about pods are most of all warnings, and none of ours.
 _OF_OWNERS = "type=Warning,involvedObject.kind!=Pod"
 PREEMPTIONS = "preemptions"
+DEVICES = "deviceclasses"
 _OF_VICTIMS = "reason=Preempted,involvedObject.kind=Pod"  # written by every kube-scheduler
 SOURCES: dict[str, Source[Any]] = {
     "pods": Source("", "v1", "pods", objects.Pod),
@@ -38,6 +39,7 @@ SOURCES: dict[str, Source[Any]] = {
     "priorityclasses": Source("scheduling.k8s.io", "v1", "priorityclasses", objects.PriorityClass),
     "limitranges": Source("", "v1", "limitranges", objects.LimitRange),
     "runtimeclasses": Source("node.k8s.io", "v1", "runtimeclasses", objects.RuntimeClass),
+    DEVICES: Source("resource.k8s.io", "v1", "deviceclasses", objects.DeviceClass),
     "events": Source("", "v1", "events", objects.Event, field_selector=_OF_OWNERS),
     PREEMPTIONS: Source("", "v1", "events", objects.Event, field_selector=_OF_VICTIMS, alias=PREEMPTIONS),
 }
@@ -50,6 +52,7 @@ PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "priorityclasses": lambda item: (item.metadata.name, item.value, item.global_default),
     "limitranges": facts.limit_range,
     "runtimeclasses": lambda item: (item.metadata.name, item.overhead.pod_fixed or {} if item.overhead else {}),
+    DEVICES: lambda item: item.spec.extended_resource_name or None,
     "events": facts.refused,
     PREEMPTIONS: refusal.preemption,
 }
@@ -105,7 +108,7 @@ class Stores:
 
     def not_ready(self) -> list[str]:
         """Stores that a decision may not rest on now. Owners that may not be read hold their own groups only."""
-        denied = [store for store in self._owners.values() if store.denied]
+        denied = [store for store in (*self._owners.values(), self.by_name[DEVICES]) if store.denied]
         return [name for name, store in self.by_name.items() if not store.ready and store not in denied]
 
     def unreadable(self) -> dict[str, str]:
@@ -167,6 +170,7 @@ def take(
         default_priority_class=min((name for name, _, default in classes if default), default=""),
         limit_ranges=stores.by_name["limitranges"].items(),
         overheads=dict(stores.by_name["runtimeclasses"].items()),
+        devices=tuple(sorted({*stores.by_name[DEVICES].items()})),
         refusals=_last(stores.by_name["events"].items()),
         seen=stores.remembered.all(),
         unreadable=stores.unreadable(),

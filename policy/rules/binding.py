@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from policy.rules import node_fit
+from policy.rules import autoscaling, node_fit
 from policy.rules.conclusions import Group
 from policy.rules.model import Config, NodeFacts, PodFacts
 from policy.rules.pool import Pool
@@ -39,9 +39,11 @@ class Standing(NamedTuple):
 
 
 def limit(group: Group, config: Config) -> float:
-    """Seconds: the PodGroup's own scheduleTimeoutSeconds before the setting; more where so many take longer."""
+    """Seconds: the PodGroup's own scheduleTimeoutSeconds before the setting; more where pods, or nodes, take longer."""
     stated = group.podgroup.bind_timeout if group.podgroup else 0
-    return max(stated or config.bind_timeout_seconds, group.need / PODS_A_SECOND)
+    unplaced = (m for m in group.started if not (m.node or m.pin))
+    scale_up = max((pool.scale_up_seconds for pool in autoscaling.pools(config, unplaced)), default=0.0)
+    return max(stated or config.bind_timeout_seconds, group.need / PODS_A_SECOND, scale_up)
 
 
 def standing(group: Group, pool: Pool, config: Config) -> Standing:

@@ -96,7 +96,7 @@ def _settle(desk: Desk, group: Group) -> Decision:
         return begun.settled(desk, group)
     places, told = desks.extras(desk, group, members)
     if places:
-        return verdict.of(group, "lift", desks.admission(group, places), places)
+        return verdict.of(group, "lift", desks.admission(desk, group, places), places)
     return _hold(desk, group, told) if told else begun.settled(desk, group)
 
 
@@ -253,7 +253,7 @@ def _lift(desk: Desk, group: Group, members: Sequence[PodFacts], later: Sequence
     if not isinstance(found, dict):
         return _waits(desk, group, found)
     places = {m.uid: found[m.uid] for m in members}
-    return verdict.of(group, "lift", desks.admission(group, places), places)
+    return verdict.of(group, "lift", desks.admission(desk, group, places), places)
 
 
 def _with_extras(desk: Desk, group: Group, decision: Decision) -> Decision:
@@ -262,7 +262,7 @@ def _with_extras(desk: Desk, group: Group, decision: Decision) -> Decision:
     if not more:
         return decision
     places = {**decision.places, **more}
-    return verdict.of(group, "lift", desks.admission(group, places), places)
+    return verdict.of(group, "lift", desks.admission(desk, group, places), places)
 
 
 def _hold(desk: Desk, group: Group, told: Told, *, called: bool = False) -> Decision:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from policy import names
 from policy.rules import (
+    autoscaling,
     deadlock,
     explain,
     explain_queues,
@@ -107,19 +108,32 @@ def closed(desk: Desk, group: Group) -> Told | None:
 
 def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told:
     """A node for each member, "" for each where placement is off or cannot be known."""
-    if not desk.config.placement or verdict.unverifiable(members):
+    if not desk.config.placement or verdict.unverifiable(members, desk.ledger.snapshot.devices):
         desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
     late = desk.reservations.hindered(group, members)
     pool = desk.ledger.pool
     found = placement.place(pool, members, frozenset().union(*(made.rows for made in late)))
-    if isinstance(found, dict) or not late:
-        return explain.nodes(group, found) if isinstance(found, NodesShort) else found
-    found = placement.place(pool, members)  # would they fit, if nobody were ahead?
+    if isinstance(found, dict):
+        return found
+    found = placement.place(pool, members) if late else found  # would they fit, if nobody were ahead?
     if isinstance(found, NodesShort):
-        return explain.nodes(group, found)
+        return _awaited(desk, group, members) or explain.nodes(group, found)
     placement.withdraw(pool, members, found)
     return explain_queues.behind(group, late[0], desk.now)
+
+
+def _awaited(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told | None:
+    """Those whose nodes an autoscaler is to make go without one, if the others find theirs."""
+    known = {m.uid for m in autoscaling.awaited(desk.config, members)}
+    rest = [m for m in members if m.uid not in known]
+    if not known or (rest and any(m.shape.beside or m.shape.spread for m in members)):
+        return None  # nobody knows where those would go that the others must join
+    found = placed(desk, group, rest) if rest else {}
+    if isinstance(found, dict):
+        desk.ledger.charge_anywhere(m for m in members if m.uid in known)
+        return found | dict.fromkeys(known, "")
+    return found
 
 
 def reserve(desk: Desk, group: Group, told: Told) -> Told:
@@ -128,7 +142,9 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     kind, _, rest = limiter.partition("/")
     blocked = reason is names.Reason.NODES_SHORT or (reason is names.Reason.QUEUE_CAPABILITY_SHORT and kind == "queue")
     members = [*group.first, *later(group)]
-    if not (desk.config.reservations and desk.config.placement and blocked) or verdict.unverifiable(members):
+    if not (desk.config.reservations and desk.config.placement and blocked) or verdict.unverifiable(
+        members, desk.ledger.snapshot.devices
+    ):
         return told
     made = desk.reservations.make(group, members, rest.partition("/")[0] if kind == "queue" else "")
     if made is None:
@@ -152,6 +168,9 @@ def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[
     return places, None
 
 
-def admission(group: Group, places: dict[str, str]) -> Told:
+def admission(desk: Desk, group: Group, places: dict[str, str]) -> Told:
     pinned = len({node for node in places.values() if node})
-    return explain.admitted(group, len(places), pinned, verdict.unverifiable(group.members))
+    unverified = verdict.unverifiable(group.members, desk.ledger.snapshot.devices)
+    free = [m for m in group.members if places.get(m.uid) == ""] if desk.config.placement and not unverified else []
+    pools = [pool.name for pool in autoscaling.pools(desk.config, free)]
+    return explain.admitted(group, len(places), pinned, unverified, explain.Coming(len(free), tuple(pools)))

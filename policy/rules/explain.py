@@ -4,6 +4,8 @@ Count, rank, then word: the limiter first, then the need, then what is free. The
 does. May know the model and the shortages of the questions; decides nothing.
 """
 
+from typing import NamedTuple
+
 from policy import names
 from policy.rules import quantity
 from policy.rules.conclusions import Group, Problem
@@ -151,7 +153,16 @@ def foreign_gates(group: Group) -> Told:
     return Reason.FOREIGN_GATE, ",".join(gates), text, members(group) | {"held": held}
 
 
-def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...]) -> Told:
+class Coming(NamedTuple):
+    """Members that go without a node, and the pools of which an autoscaler is to make it."""
+
+    pods: int = 0
+    pools: tuple[str, ...] = ()
+
+
+def admitted(
+    group: Group, lifting: int, pinned: int, unverified: tuple[str, ...], coming: Coming | None = None
+) -> Told:
     text = (
         f"{lifting} of {len(group.members)} pods (minMember {group.need}) fit: lifting their gates, queue {group.queue}"
     )
@@ -159,6 +170,10 @@ def admitted(group: Group, lifting: int, pinned: int, unverified: tuple[str, ...
         text += f", placed on {count(pinned, 'node')}"
     if unverified:
         text += f"; placement cannot be verified ({', '.join(unverified)}): admitted by quota and capability"
+    if coming and coming.pools:
+        text += (
+            f"; {count(coming.pods, 'pod')} without a node yet: an autoscaler is to make it ({', '.join(coming.pools)})"
+        )
     if group.later:
         text += f"{_later(group)}: their room is kept"
     return Reason.ADMITTED, "", text, members(group) | {"lifting": lifting, "nodes": pinned}

@@ -119,8 +119,7 @@ class PodFacts(Fact, frozen=True, gc=False):
 
     @property
     def live(self) -> bool:
-        """Counts as a member: neither finished nor going."""
-        return self.deleted is None and not self.over
+        return self.deleted is None and not self.over  # a member: neither finished nor going
 
 
 class NodeFacts(Fact, frozen=True):
@@ -287,6 +286,7 @@ class Snapshot(Fact, frozen=True):
     default_priority_class: str = ""
     limit_ranges: tuple[LimitRangeFacts, ...] = ()
     overheads: dict[str, dict[str, str | int | float]] = {}  # by RuntimeClass
+    devices: tuple[str, ...] = ()  # extended resources that a DeviceClass provides, whatever nodes say
     refusals: dict[str, RefusalFacts] = {}  # the last one, by owner uid
     seen: dict[str, SeenFacts] = {}  # by owner uid
     unreadable: dict[str, str] = {}  # by `kind.group` of an owner, the right that is missing: "list jobs.batch"

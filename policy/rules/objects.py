@@ -302,6 +302,17 @@ class RuntimeClass(Wire, frozen=True):
     overhead: RuntimeOverhead | None = None
 
 
+class DeviceClassSpec(Wire, frozen=True):
+    extended_resource_name: str = ""
+
+
+class DeviceClass(Wire, frozen=True):
+    """Devices that pods may also ask for as an extended resource of that name, whichever node has them (KEP-5004)."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceClassSpec = DeviceClassSpec()
+
+
 class ObjectReference(Wire, frozen=True):
     kind: str = ""
     name: str = ""

@@ -27,10 +27,14 @@ def finished(group: Group) -> Decision:
     return Decision(group.key, "none", state, seen, reason, message, limiter, numbers)
 
 
-def unverifiable(members: Sequence[PodFacts]) -> tuple[str, ...]:
-    """By name, what no snapshot can tell about where these pods may run, or no plan can keep for all of them."""
+def unverifiable(members: Sequence[PodFacts], devices: Sequence[str] = ()) -> tuple[str, ...]:
+    """By name, what no snapshot can tell about where these pods may run, or no plan can keep for all of them.
+
+    `devices` are extended resources that a DeviceClass provides: what nodes say of them is not all.
+    """
     found = {what for m in members for what in m.shape.unverifiable}
     shapes = list({id(m.shape): m.shape for m in members}.values())
+    found |= {f"{name} of a DeviceClass" for name in devices if any(s.requests.get(name) for s in shapes)}
     if len(shapes) > 1 and any(s.spread or s.beside for s in shapes):
         found |= {
             f"hard topology spread by {s.spread.topology_key} of pods that differ" for s in _unlike(shapes) if s.spread

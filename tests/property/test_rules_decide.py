@@ -18,9 +18,12 @@ from hypothesis import strategies as st
 from policy.rules.decide import decide
 from policy.rules.lift_plan import LiftPatch, Report, plan
 from policy.rules.model import Config, Snapshot
+from policy.rules.settings import AutoscaledPool
 from tests.property.snapshots import NOW, snapshots
 
 CONFIG = Config()
+BURST = AutoscaledPool("burst", allocatable={"nvidia.com/gpu": 8})
+OTHERS = [Config(placement=False), Config(max_waiting_groups_per_namespace=1), Config(autoscaled_pools=(BURST,))]
 many = settings(
     max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -89,7 +92,7 @@ def test_each_lift_is_planned_as_a_report_and_one_patch_for_each_place(snapshot)
 
 
 @many
-@given(snapshots(), st.sampled_from([Config(placement=False), Config(max_waiting_groups_per_namespace=1)]))
+@given(snapshots(), st.sampled_from(OTHERS))
 def test_settings_change_answers_and_never_their_number(snapshot, config):
     assert len(decide(snapshot, config, NOW).decisions) == len(decide(snapshot, CONFIG, NOW).decisions)
 
@@ -154,6 +157,7 @@ SCRIPT = """
     from policy.rules.decide import decide
     from policy.rules.lift_plan import plan
     from policy.rules.model import Config, Snapshot
+from policy.rules.settings import AutoscaledPool
 
     ours = [name for name in sys.modules if name.partition(".")[0] in ("policy", "webhook", "certs", "deploy")]
     strangers = [n for n in ours if n not in ("policy", "policy.names") and not n.startswith("policy.rules")]

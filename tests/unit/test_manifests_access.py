@@ -41,6 +41,7 @@ RIGHTS = {
         ("batch.volcano.sh", "jobs"): READ,
         ("scheduling.k8s.io", "priorityclasses"): READ,
         ("node.k8s.io", "runtimeclasses"): READ,
+        ("resource.k8s.io", "deviceclasses"): READ,
         (names.VOLCANO_API, "podgroups"): (*READ, "create", "patch"),
         (names.COSCHEDULING_API, "podgroups"): READ,
         (names.COSCHEDULING_OLD_API, "podgroups"): READ,
