@@ -23,7 +23,7 @@ from policy.rules.conclusions import Group
 from policy.rules.explain import Told
 from policy.rules.ledger import Ledger
 from policy.rules.model import Config, PodFacts
-from policy.rules.reservation import Reservations
+from policy.rules.reservation import Reservation, Reservations
 from policy.rules.resources import total
 from policy.rules.shortage import NodesShort
 
@@ -108,7 +108,7 @@ def closed(desk: Desk, group: Group) -> Told | None:
 
 def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told:
     """A node for each member, "" for each where placement is off or cannot be known."""
-    if not desk.config.placement or verdict.unverifiable(members, desk.ledger.snapshot.devices):
+    if not desk.config.placement or _unverified(desk, members):
         desk.ledger.charge_anywhere(members)
         return {m.uid: "" for m in members}
     late = desk.reservations.hindered(group, members)
@@ -118,20 +118,34 @@ def placed(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, s
         return found
     found = placement.place(pool, members) if late else found  # would they fit, if nobody were ahead?
     if isinstance(found, NodesShort):
-        return _awaited(desk, group, members) or explain.nodes(group, found)
+        return _awaited(desk, group, members, late) or explain.nodes(group, found)
     placement.withdraw(pool, members, found)
     return explain_queues.behind(group, late[0], desk.now)
 
 
-def _awaited(desk: Desk, group: Group, members: Sequence[PodFacts]) -> dict[str, str] | Told | None:
-    """Those whose nodes an autoscaler is to make go without one, if the others find theirs."""
-    known = {m.uid for m in autoscaling.awaited(desk.config, members)}
+def _unverified(desk: Desk, members: Sequence[PodFacts]) -> tuple[str, ...]:
+    return verdict.unverifiable(members, desk.ledger.snapshot.devices)
+
+
+def _awaited(
+    desk: Desk, group: Group, members: Sequence[PodFacts], late: Sequence[Reservation]
+) -> dict[str, str] | Told | None:
+    """Those whose nodes an autoscaler is to make go without one, if the others find theirs.
+
+    Not where they could be bound to nodes that are kept for a group ahead.
+    """
+    free = autoscaling.awaited(desk.config, members)
+    known = {m.uid for m in free}
     rest = [m for m in members if m.uid not in known]
     if not known or (rest and any(m.shape.beside or m.shape.spread for m in members)):
         return None  # nobody knows where those would go that the others must join
+    open_to = desk.ledger.pool.rows_for({id(m.shape): m.shape for m in free}.values())
+    kept = next((made for made in late if any(open_to[row] for row in made.rows)), None)
+    if kept is not None:
+        return explain_queues.behind(group, kept, desk.now)
     found = placed(desk, group, rest) if rest else {}
     if isinstance(found, dict):
-        desk.ledger.charge_anywhere(m for m in members if m.uid in known)
+        desk.ledger.charge_anywhere(free)
         return found | dict.fromkeys(known, "")
     return found
 
@@ -142,9 +156,7 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     kind, _, rest = limiter.partition("/")
     blocked = reason is names.Reason.NODES_SHORT or (reason is names.Reason.QUEUE_CAPABILITY_SHORT and kind == "queue")
     members = [*group.first, *later(group)]
-    if not (desk.config.reservations and desk.config.placement and blocked) or verdict.unverifiable(
-        members, desk.ledger.snapshot.devices
-    ):
+    if not (desk.config.reservations and desk.config.placement and blocked) or _unverified(desk, members):
         return told
     made = desk.reservations.make(group, members, rest.partition("/")[0] if kind == "queue" else "")
     if made is None:
@@ -170,7 +182,7 @@ def extras(desk: Desk, group: Group, members: Sequence[PodFacts]) -> tuple[dict[
 
 def admission(desk: Desk, group: Group, places: dict[str, str]) -> Told:
     pinned = len({node for node in places.values() if node})
-    unverified = verdict.unverifiable(group.members, desk.ledger.snapshot.devices)
+    unverified = _unverified(desk, group.members)
     free = [m for m in group.members if places.get(m.uid) == ""] if desk.config.placement and not unverified else []
     pools = [pool.name for pool in autoscaling.pools(desk.config, free)]
     return explain.admitted(group, len(places), pinned, unverified, explain.Coming(len(free), tuple(pools)))

@@ -86,6 +86,20 @@ def test_the_others_of_the_group_need_their_nodes_first():
     assert (held.action, held.reason) == ("hold", Reason.NODES_SHORT)
 
 
+@pytest.mark.parametrize(("wants", "reason"), [({}, Reason.BEHIND_RESERVATION), (WANTS, Reason.ADMITTED)])
+def test_nodes_that_are_kept_for_another_are_not_taken(wants, reason):
+    """Two GPUs are free; all 16 are kept for a gang until the one that runs has ended."""
+    runs = lifted(pod("runs", like=shape(gpu=7), lasts=60, started=NOW), "n0")
+    also = lifted(pod("also", like=shape(gpu=7), lasts=60, started=NOW), "n1")
+    ahead = pods(2, "a", job="ahead", like=shape(gpu=8, **OLD))
+    behind = pods(3, "b", job="behind", like=shape(gpu=1, **wants))
+    jobs = [job("ahead", 2, created=1.0), job("behind", 3, created=2.0)]
+    given = {"pods": [runs, also, *ahead, *behind], "jobs": jobs, "nodes": nodes(2, labels={"zone": "old"})}
+    found = {d.group: d for d in outcome(**given).decisions}
+    assert found["Job/team/ahead"].reason is Reason.NODES_SHORT
+    assert found["Job/team/behind"].reason is reason
+
+
 def test_queues_and_quotas_count_all_the_same():
     given = gang(2, gpu=8, **WANTS) | {"queues": [queue("default", gpu=10)]}
     (only,) = outcome(**given).decisions
