@@ -5,7 +5,7 @@ May know the desk, binding and recovery; decides nothing about order.
 
 from collections.abc import Sequence
 
-from policy.rules import binding, explain, explain_bind, recovery, suspension, verdict
+from policy.rules import binding, explain, explain_bind, group_size, recovery, suspension, verdict
 from policy.rules.conclusions import Decision, Group
 from policy.rules.desk import Desk
 from policy.rules.explain import Told
@@ -22,6 +22,15 @@ def settled(desk: Desk, group: Group) -> Decision:
         return verdict.of(group, "none", explain_bind.unbound(group, found, desk.now - found.since, ""))
     desk.ask_again(found.due)
     return verdict.of(group, "none", explain.settled(group))
+
+
+def keep_places(desk: Desk, group: Group) -> None:
+    """Nodes for members that are to be made anew: until the limit of the last lift nobody else takes their places."""
+    lacking = group.owed - len(group.gated)
+    due = binding.standing(group, desk.ledger.pool, desk.config).due if lacking > 0 else 0.0
+    if desk.now < due:
+        desk.ask_again(due)
+        desk.ledger.charge_anywhere(group_size.phantoms(group, group.absent)[:lacking])
 
 
 def stand_ins(desk: Desk, group: Group) -> Sequence[PodFacts]:

@@ -79,14 +79,28 @@ def may_have_run(group: Group) -> bool:
     A pod that is on no node was never on one, so of the members that were there when the lift began, so many at most
     have been bound as do not wait now. Exact as long as no member was lost; else in doubt, it has run.
     """
-    terms = [m.lifted for m in group.started if m.lifted]
-    if not terms or not group.bound:
+    began = beginning(group)
+    if began is None or not group.bound:
         return False  # nothing is left that could be torn
-    least = max(t.min for t in terms)
-    present = max(t.present for t in terms) or max(least, len(group.members))  # not told: by a version before
-    newest = max(t.newest for t in terms) or max(t.at for t in terms)
-    waiting = sum(1 for m in group.members if not m.node and m.created <= newest)
-    return present - waiting >= least
+    waiting = sum(1 for m in group.members if not m.node and m.created <= began.newest)
+    return began.present - waiting >= max(m.lifted.min for m in group.started if m.lifted)
+
+
+class Beginning(NamedTuple):
+    """Who was there when the lift began, or was begun again before the group can have run."""
+
+    present: int
+    newest: float  # when the last of them was created
+
+
+def beginning(group: Group) -> Beginning | None:
+    """As the last lift froze it on the pods; None where none was let go."""
+    terms = [m.lifted for m in group.started if m.lifted]
+    if not terms:
+        return None
+    last = max(terms, key=lambda t: (t.at, t.present))
+    present = last.present or max(len(group.members), *(t.min for t in terms))  # not told: by a version before
+    return Beginning(present, last.newest or last.at)
 
 
 def stand_ins(group: Group, found: Standing, *, late: bool) -> tuple[PodFacts, ...]:

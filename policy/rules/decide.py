@@ -71,6 +71,7 @@ def _go_on(desk: Desk, group: Group) -> Decision:
     if group.suspended:
         return _moved(desk, group, recovery.begun(desk.ledger.snapshot, group, desk.now))
     decision = _finish(desk, group) if group.short else _settle(desk, group)
+    begun.keep_places(desk, group)
     found = begun.recovered(desk, group, decision)
     return found if isinstance(found, Decision) else _moved(desk, group, found)
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 import msgspec
 
 from policy import names
-from policy.rules import promise
+from policy.rules import binding, promise
 from policy.rules.belonging import own_podgroup
 from policy.rules.conclusions import Decision, Group
 from policy.rules.membership.identity import LITE, NATIVE, POD
@@ -71,16 +71,17 @@ class Kinds:
 def terms(group: Group, decision: Decision, now: float) -> Lifted:
     """What the lift freezes: how many must run together, since when, which room in which queue is theirs.
 
-    And who was there when it began, so that those made anew can be told from them.
+    And who was there when it began, so that those made anew can be told from them. As long as the group cannot have
+    run, it begins again: whoever was lost before never ran with the others.
     """
-    first = [m.lifted for m in group.started if m.lifted]
+    began = binding.beginning(group) if binding.may_have_run(group) else None
     return Lifted(
         min=decision.need,
         at=now,
         queue=group.queue,
         room=promise.room(group),
-        present=max((t.present for t in first), default=len(group.members)),
-        newest=max((t.newest for t in first), default=max((m.created for m in group.members), default=0.0)),
+        present=began.present if began else len(group.members),
+        newest=began.newest if began else max((m.created for m in group.members), default=0.0),
     )
 
 

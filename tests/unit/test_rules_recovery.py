@@ -7,7 +7,7 @@ from policy.names import Reason
 from policy.rules import binding
 from policy.rules.decide import decide
 from policy.rules.deadlock import FORGOTTEN_SECONDS
-from policy.rules.lift_plan import LiftPatch, plan
+from policy.rules.lift_plan import LiftPatch, plan, terms
 from policy.rules.lifecycle import State
 from policy.rules.model import Claim, Config, Lifted
 from policy.rules.recovery import fallen_of
@@ -195,6 +195,53 @@ def test_whether_it_ran_is_told_by_what_the_lift_froze(bound, lost, present, ran
     _, outcome = decided(world(members))
     (group,) = outcome.groups.values()
     assert binding.may_have_run(group) == ran
+
+
+def test_a_lift_that_is_gone_on_with_before_the_group_can_have_run_begins_again():
+    """Of four that were there one was lost behind its gate: the rest never ran with it, so they are given back."""
+    first = begun(present=4)[0]
+    behind = [msgspec.structs.replace(m, gated=True, lifted=None, pin="", node="") for m in begun()[1:3]]
+    decision, outcome = decided(world([first, *behind]))
+    assert decision.action == "lift"
+    (group,) = outcome.groups.values()
+    again = terms(group, decision, NOW)
+    assert (again.min, again.present) == (4, 3)
+    members = [msgspec.structs.replace(m, node="n0") for m in (first, *(lifted_by(again, m) for m in behind))]
+    anew = pods(4, "anew", job="j", created=NOW)[:1]
+    (group,) = decided(world([*members, *anew]))[1].groups.values()
+    assert not binding.may_have_run(group)
+    decision, _ = decided(world([*members, *anew], up=nodes(1, gpu=3)), now=NOW + 121)
+    assert gave_back(decision) == ("give-back", Reason.GIVEN_BACK, "bind")
+
+
+def test_the_terms_of_one_that_may_have_run_stay_as_they_are():
+    """A replacement is let go beside three that ran with a fourth: when it is lost too, they are still not given back."""
+    survivors = begun(bound=(0, 1, 2), present=4)[:3]
+    (anew,) = pods(1, "anew", job="j", created=NOW)
+    decision, outcome = decided(world([*survivors, anew]))
+    assert decision.action == "lift"
+    (group,) = outcome.groups.values()
+    again = terms(group, decision, NOW)
+    assert (again.present, again.newest) == (4, 1.0)
+    (group,) = decided(world([*survivors, lifted_by(again, anew)]))[1].groups.values()
+    assert binding.may_have_run(group)
+
+
+@pytest.mark.parametrize(("at", "reason"), [(NOW - 1, Reason.NODES_SHORT), (LATE, Reason.ADMITTED)])
+def test_the_place_of_a_lost_member_is_kept_until_the_limit_of_its_lift(at, reason):
+    """Four of 8 GPUs each were let go and one is gone: who comes next does not take its node while it is made anew."""
+    like = shape(gpu=8)
+    survivors = begun(bound=(0, 1, 2), at=at, like=like)[:3]
+    places = [msgspec.structs.replace(m, pin=f"n{i}", node=f"n{i}") for i, m in enumerate(survivors)]
+    other = pods(1, "other", job="k", like=like)
+    owners = [job("j", 4, like=like, lever=LEVER), job("k", 1, like=like, created=2.0)]
+    _, outcome = decided(world([*places, *other], owners=owners, up=nodes(4)))
+    assert {d.group: d.reason for d in outcome.decisions}["Job/team/k"] is reason
+    assert outcome.again == (at + 120 if reason is Reason.NODES_SHORT else 0)
+
+
+def lifted_by(found, member):
+    return msgspec.structs.replace(member, gated=False, lifted=found, pin="n0")
 
 
 def test_terms_of_a_version_before_count_too():
