@@ -157,7 +157,6 @@ SCRIPT = """
     from policy.rules.decide import decide
     from policy.rules.lift_plan import plan
     from policy.rules.model import Config, Snapshot
-from policy.rules.settings import AutoscaledPool
 
     ours = [name for name in sys.modules if name.partition(".")[0] in ("policy", "webhook", "certs", "deploy")]
     strangers = [n for n in ours if n not in ("policy", "policy.names") and not n.startswith("policy.rules")]
