@@ -79,15 +79,20 @@ def may_have_run(group: Group) -> bool:
     A pod that is on no node was never on one, so of the members that were there when the lift began, so many at most
     have been bound as do not wait now. Exact as long as no member was lost; else in doubt, it has run.
     """
+    return bool(group.bound) and not never_ran(group)  # where none is bound, nothing is left that could be torn
+
+
+def never_ran(group: Group) -> bool:
+    """Whether minMember were never on nodes together since the lift, beyond doubt, whatever is bound now."""
     began = beginning(group)
-    if began is None or not group.bound:
-        return False  # nothing is left that could be torn
+    if began is None:
+        return True
     waiting = sum(1 for m in group.members if not m.node and m.created <= began.newest)
-    return began.present - waiting >= max(m.lifted.min for m in group.started if m.lifted)
+    return began.present - waiting < max(m.lifted.min for m in group.started if m.lifted)
 
 
 class Beginning(NamedTuple):
-    """Who was there when the lift began, or was begun again before the group can have run."""
+    """Who was there when the lift began, or began again, the group having never run."""
 
     present: int
     newest: float  # when the last of them was created

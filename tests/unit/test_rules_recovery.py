@@ -227,6 +227,18 @@ def test_the_terms_of_one_that_may_have_run_stay_as_they_are():
     assert binding.may_have_run(group)
 
 
+def test_one_that_ran_and_lost_all_its_members_is_not_begun_again():
+    """Three of four were made anew and wait: that the fourth is gone too does not mean that they never ran."""
+    anew = [msgspec.structs.replace(m, created=NOW - 9) for m in begun(4, present=4)[:3]]
+    behind = pods(1, "behind", job="j", created=NOW)
+    decision, outcome = decided(world([*anew, *behind]))
+    assert decision.action == "lift"
+    (group,) = outcome.groups.values()
+    assert not group.bound
+    again = terms(group, decision, NOW)
+    assert (again.present, again.newest) == (4, 1.0)
+
+
 @pytest.mark.parametrize(("at", "reason"), [(NOW - 1, Reason.NODES_SHORT), (LATE, Reason.ADMITTED)])
 def test_the_place_of_a_lost_member_is_kept_until_the_limit_of_its_lift(at, reason):
     """Four of 8 GPUs each were let go and one is gone: who comes next does not take its node while it is made anew."""
