@@ -48,11 +48,8 @@ from policy.rules.model import OwnerFacts
 
 FIGURES_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 10.0  # a patch may take five
-COLLECTOR: Final = (
-    50_000,
-    20,
-    100,
-)  # facts are trees and none of them garbage: to walk all of them costs a pass a tenth
+# Thresholds of the garbage collector: facts are trees and none of them garbage, walking them costs a pass a tenth.
+COLLECTOR: Final = (50_000, 20, 100)
 _LOG: Final = logging.getLogger(__name__)
 
 

@@ -12,6 +12,7 @@ from policy.rules.model import Config, NodeFacts, PodFacts, Shape
 from policy.rules.node_fit import refusal
 from policy.rules.quantity import parse
 from policy.rules.settings import AutoscaledPool
+from policy.rules.shape import shapes_of
 
 
 def awaited(config: Config, members: Iterable[PodFacts]) -> list[PodFacts]:
@@ -23,8 +24,8 @@ def awaited(config: Config, members: Iterable[PodFacts]) -> list[PodFacts]:
 
 def pools(config: Config, members: Iterable[PodFacts]) -> list[AutoscaledPool]:
     """The pools of which they may wait for a node, as the settings order them."""
-    shapes = {id(pod.shape): pod.shape for pod in members} if config.autoscaled_pools else {}
-    taking = {pool.name for shape in shapes.values() for pool in _pools(config, shape)}
+    shapes = shapes_of(members) if config.autoscaled_pools else []
+    taking = {pool.name for shape in shapes for pool in _pools(config, shape)}
     return [pool for pool in config.autoscaled_pools if pool.name in taking]
 
 

@@ -27,7 +27,9 @@ def settled(desk: Desk, group: Group) -> Decision:
 def keep_places(desk: Desk, group: Group) -> None:
     """Nodes for members that are to be made anew: until the limit of the last lift nobody else takes their places."""
     lacking = group.owed - len(group.gated)
-    due = binding.standing(group, desk.ledger.pool, desk.config).due if lacking > 0 else 0.0
+    if lacking <= 0:
+        return
+    due = binding.since(group) + binding.limit(group, desk.config)
     if desk.now < due:
         desk.ask_again(due)
         desk.ledger.charge_anywhere(group_size.phantoms(group, group.absent)[:lacking])

@@ -5,7 +5,6 @@ group exists once its owner does, even if quota refused its first pod. May know 
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import chain
 from typing import Final
 
@@ -33,13 +32,8 @@ class Surroundings:
     """What grouping asks of the whole snapshot, whichever pods and owners it looks at."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
         self.sizes = Sizes(snapshot)
-
-    @cached_property
-    def gangs(self) -> frozenset[str]:
-        """Namespaces whose label puts their pods into gangs."""
-        return frozenset(name for name, namespace in self.snapshot.namespaces.items() if managed(namespace))
+        self.gangs = frozenset(name for name, found in snapshot.namespaces.items() if managed(found))
 
 
 class Index:
@@ -64,7 +58,7 @@ class Index:
     def _expect(self, owner: OwnerFacts) -> None:
         """A group exists once its owner does."""
         makes_any = owner.size.possible > 0 and not owner.over and not owner.held
-        in_gangs = makes_any and managed(self.snapshot.namespaces.get(owner.namespace))
+        in_gangs = makes_any and owner.namespace in self.around.gangs
         if in_gangs or (owner.ours and not owner.over):  # whatever we suspended is ours to resume
             for identity in _identities_of_owner(owner):
                 self.identities.setdefault(identity.key, identity)
@@ -81,10 +75,9 @@ class Index:
 
     def _add_pods(self, pods: Iterable[PodFacts]) -> None:
         """Pods may give one name in several places: the first in order is told, whatever pod comes first."""
-        gangs = self.around.gangs
         told: dict[str, Identity] = {}
         for found in pods:
-            if not (found.gated or found.lifted or found.namespace in gangs):
+            if not (found.gated or found.lifted or found.namespace in self.around.gangs):
                 continue
             pod, identity = self._placed(found)
             if identity is None or (identity.kind == POD and not pod.live):

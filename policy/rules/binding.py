@@ -46,14 +46,18 @@ def limit(group: Group, config: Config) -> float:
     return max(stated or config.bind_timeout_seconds, group.need / PODS_A_SECOND, scale_up)
 
 
+def since(group: Group) -> float:
+    """When the last of its members was let go."""
+    return max((m.lifted.at for m in group.started if m.lifted), default=0.0)
+
+
 def standing(group: Group, pool: Pool, config: Config) -> Standing:
     unbound = tuple(m for m in group.started if not m.node)
     nodes = {name: pool.nodes[row] for m in unbound if (name := m.pin) and (row := pool.row_of.get(name)) is not None}
-    since = max((m.lifted.at for m in group.started if m.lifted), default=0.0)
     adrift = tuple(Adrift(m, why) for m in unbound if m.lifted and m.pin and (why := _never(m, nodes)))
     never = {a.pod.uid for a in adrift}
     taken = sum(1 for m in unbound if m.pin in nodes and m.uid not in never and _overfull(pool, m))
-    return Standing(unbound, adrift, taken, since, limit(group, config))
+    return Standing(unbound, adrift, taken, since(group), limit(group, config))
 
 
 def _never(pod: PodFacts, nodes: Mapping[str, NodeFacts]) -> str:

@@ -25,6 +25,7 @@ from policy.rules.ledger import Ledger
 from policy.rules.model import Config, PodFacts
 from policy.rules.reservation import Reservation, Reservations
 from policy.rules.resources import total
+from policy.rules.shape import shapes_of
 from policy.rules.shortage import NodesShort
 
 
@@ -139,7 +140,7 @@ def _awaited(
     rest = [m for m in members if m.uid not in known]
     if not known or (rest and any(m.shape.beside or m.shape.spread for m in members)):
         return None  # nobody knows where those would go that the others must join
-    open_to = desk.ledger.pool.rows_for({id(m.shape): m.shape for m in free}.values())
+    open_to = desk.ledger.pool.rows_for(shapes_of(free))
     kept = next((made for made in late if any(open_to[row] for row in made.rows)), None)
     if kept is not None:
         return explain_queues.behind(group, kept, desk.now)

@@ -16,6 +16,7 @@ from policy.rules.charges import Charges
 from policy.rules.conclusions import Group
 from policy.rules.model import PodFacts, QuotaFacts, Resources, Shape, Snapshot
 from policy.rules.resources import scale, total
+from policy.rules.shape import shapes_of
 
 
 class Ledger:
@@ -100,7 +101,7 @@ class Ledger:
 
     def quotas_held(self, group: Group) -> frozenset[str]:
         """Names of the quotas that the group's members charge."""
-        shapes = {id(m.shape): m.shape for m in group.members}.values()
+        shapes = shapes_of(group.members)
         return frozenset(
             quota.name
             for quota in self.quotas.get(group.identity.namespace, [])

@@ -16,6 +16,7 @@ from policy.rules.model import PodFacts, Shape
 from policy.rules.objects import PodAffinityTerm
 from policy.rules.pool import Pool
 from policy.rules.room import Room, fullest_first, room_for
+from policy.rules.shape import shapes_of
 from policy.rules.shortage import NodesShort, known, shortage
 
 _TRIES = 3  # orders of the classes
@@ -123,7 +124,7 @@ def _pickiest_first(pool: Pool, classes: list[list[PodFacts]]) -> list[list[PodF
 
 def _own_terms(pods: list[PodFacts]) -> list[tuple[PodAffinityTerm, ...]]:
     """Terms of these pods that may tell some of them apart by their labels."""
-    shapes = {id(pod.shape): pod.shape for pod in pods}.values()
+    shapes = shapes_of(pods)
     return [each for s in shapes for each in (*((t,) for t in repelling(s)), s.beside) if each]
 
 

@@ -21,6 +21,7 @@ from policy.rules.ledger import Ledger
 from policy.rules.model import OwnerFacts, PodFacts, Resources
 from policy.rules.pool import Mask
 from policy.rules.resources import total
+from policy.rules.shape import shapes_of
 
 _OWNER_GRACE: Final = names.DEFAULT_GRACE_SECONDS  # after an owner's deadline, before its pods are gone
 
@@ -103,7 +104,7 @@ class Reservations:
 
         None where another is at the head there, or where no end is known by which it would fit.
         """
-        mine = self._ledger.pool.rows_for({id(m.shape): m.shape for m in members}.values())
+        mine = self._ledger.pool.rows_for(shapes_of(members))
         if not mine.any() or (level in self._levels if level else (mine & self._rows).any()):
             return None
         if level:

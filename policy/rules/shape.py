@@ -4,13 +4,14 @@ Interning keeps 50,000 pods small and lets placement treat equal pods as one cla
 resources, quota_traits and the model; one pod at a time.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
 
 from policy import names
 from policy.rules import quantity, quota_traits, resources
-from policy.rules.model import Shape
+from policy.rules.model import PodFacts, Shape
 from policy.rules.objects import (
     Container,
     LabelSelector,
@@ -213,7 +214,17 @@ def _unverifiable(pod: Pod, wanted: dict[str, int]) -> tuple[str, ...]:
     found: list[str] = []
     if spec.resource_claims:
         found.append("resource claims")
-    found += [f"{name} of a DeviceClass" for name in wanted if name.startswith(names.DEVICE_CLASS_PREFIX)]
+    found += [of_device_class(name) for name in wanted if name.startswith(names.DEVICE_CLASS_PREFIX)]
     if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes):
         found.append("volume affinity")
     return tuple(found)
+
+
+def of_device_class(name: str) -> str:
+    """An extended resource that no node tells of, among what cannot be verified."""
+    return f"{name} of a DeviceClass"
+
+
+def shapes_of(pods: Iterable[PodFacts]) -> list[Shape]:
+    """Each object once: pods of one template share theirs."""
+    return list({id(pod.shape): pod.shape for pod in pods}.values())

@@ -14,7 +14,7 @@ from policy.rules.conclusions import Action, Decision, Group, Pull
 from policy.rules.explain import Told
 from policy.rules.model import PodFacts, Shape
 from policy.rules.objects import PodAffinityTerm
-from policy.rules.shape import selects
+from policy.rules.shape import of_device_class, selects, shapes_of
 
 HOPELESS = frozenset({names.Reason.NEVER_FITS, names.Reason.REQUESTS_MISSING})  # waiting does not help
 
@@ -33,8 +33,8 @@ def unverifiable(members: Sequence[PodFacts], devices: Sequence[str] = ()) -> tu
     `devices` are extended resources that a DeviceClass provides: what nodes say of them is not all.
     """
     found = {what for m in members for what in m.shape.unverifiable}
-    shapes = list({id(m.shape): m.shape for m in members}.values())
-    found |= {f"{name} of a DeviceClass" for name in devices if any(s.requests.get(name) for s in shapes)}
+    shapes = shapes_of(members)
+    found |= {of_device_class(name) for name in devices if any(s.requests.get(name) for s in shapes)}
     if len(shapes) > 1 and any(s.spread or s.beside for s in shapes):
         found |= {
             f"hard topology spread by {s.spread.topology_key} of pods that differ" for s in _unlike(shapes) if s.spread

@@ -107,9 +107,8 @@ def listed(decoder: Decoder[Any], make: Any, count: int) -> Iterator[Any]:
         yield from decoder.page(body).items
 
 
-def fill(stores: Stores, options: argparse.Namespace) -> float:
-    """Seconds that listing everything takes, the making of the lists included."""
-    began = time.process_time()
+def fill(stores: Stores, options: argparse.Namespace) -> None:
+    """List everything anew."""
     nodes = options.nodes
     made = {
         "namespaces": (namespace, 20),
@@ -120,7 +119,6 @@ def fill(stores: Stores, options: argparse.Namespace) -> float:
     for name, (make, count) in made.items():
         decoder = Decoder(stores.sources[name].type)
         stores.by_name[name].replace(listed(decoder, make, count), 100_000)
-    return time.process_time() - began
 
 
 def main() -> None:

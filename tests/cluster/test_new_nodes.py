@@ -7,10 +7,13 @@ import pytest
 from deploy.local.cluster import Cluster
 from policy import names
 from tests.cluster import backlog
+from tests.cluster.arenas import admin, configured, gang
 from tests.cluster.backlog import GPU
 from tests.cluster.breaking import LONG, bound, hears, held, jobs, must
 from tests.cluster.calls import Caller
-from tests.cluster.conftest import MakeCluster, holds_for, namespace_in, take_down, wait_until
+from tests.cluster.conftest import MakeCluster, holds_for, wait_until
+
+__all__ = ["admin", "gang"]
 
 SETTINGS = f"autoscaledPools: [{{name: burst, labels: {{pool: burst}}, allocatable: {{{GPU}: 8}}}}]"
 
@@ -18,22 +21,8 @@ SETTINGS = f"autoscaledPools: [{{name: burst, labels: {{pool: burst}}, allocatab
 @pytest.fixture(scope="module")
 def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 8 GPUs, and the word that an autoscaler makes others."""
-    settings = tmp_path_factory.mktemp("pools") / "settings.yaml"
-    settings.write_text(SETTINGS)
-    made = make_cluster(nodes=1, gpus=8, addon_config=settings)
-    yield made
-    take_down(made)
-
-
-@pytest.fixture
-def admin(arena: Cluster) -> Caller:
-    return Caller(arena.kubeconfig)
-
-
-@pytest.fixture
-def gang(arena: Cluster) -> Iterator[str]:
-    with namespace_in(arena, "gang") as name:
-        yield name
+    with configured(make_cluster, tmp_path_factory, SETTINGS, nodes=1, gpus=8) as made:
+        yield made
 
 
 def test_a_gang_is_let_go_for_nodes_that_an_autoscaler_is_to_make(arena: Cluster, admin: Caller, gang: str) -> None:

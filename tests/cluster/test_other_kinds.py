@@ -9,13 +9,14 @@ import yaml
 from deploy.local.cluster import Cluster
 from policy import names
 from tests.cluster import breaking, submissions
+from tests.cluster.arenas import admin, configured
 from tests.cluster.breaking import bound, hears, held, must, pods
 from tests.cluster.calls import Caller
-from tests.cluster.conftest import MakeCluster, holds_for, take_down, wait_until
+from tests.cluster.conftest import MakeCluster, holds_for, wait_until
 from tests.cluster.rights import RBAC, restart
 from tests.cluster.victims import gang
 
-__all__ = ["gang"]
+__all__ = ["admin", "gang"]
 
 GROUP = "example.com"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -59,20 +60,11 @@ def grant(admin: Caller, name: str, verbs: list[str], *resources: str) -> None:
 @pytest.fixture(scope="module")
 def arena(make_cluster: MakeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of 4 GPUs; a second kind is told of in its settings once it is there."""
-    settings = tmp_path_factory.mktemp("kinds") / "settings.yaml"
-    settings.write_text("")
-    made = make_cluster(nodes=1, gpus=4, addon_config=settings)
-    admin = Caller(made.kubeconfig)
-    for kind, plural, scales in (("Fleet", "fleets", True), ("Training", "trainings", False)):
-        must(admin.create(CRDS, definition(kind, plural, scales=scales)))
-        made.kubectl("wait", "--for=condition=established", f"crd/{plural}.{GROUP}", "--timeout=30s")
-    yield made
-    take_down(made)
-
-
-@pytest.fixture
-def admin(arena: Cluster) -> Caller:
-    return Caller(arena.kubeconfig)
+    with configured(make_cluster, tmp_path_factory, nodes=1, gpus=4) as made:
+        for kind, plural, scales in (("Fleet", "fleets", True), ("Training", "trainings", False)):
+            must(Caller(made.kubeconfig).create(CRDS, definition(kind, plural, scales=scales)))
+            made.kubectl("wait", "--for=condition=established", f"crd/{plural}.{GROUP}", "--timeout=30s")
+        yield made
 
 
 def owner(admin: Caller, gang: str, kind: str, plural: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,14 @@ from deploy.local.cluster import Cluster
 from policy import names
 from policy.gatekeeper.client import Client
 from tests.cluster import backlog, breaking
+from tests.cluster.arenas import admin, gang
 from tests.cluster.backlog import GPU, Stream, drawn, let_pass
 from tests.cluster.breaking import bound, hears, held, jobs, must, told
 from tests.cluster.calls import MERGE, Caller
 from tests.cluster.conftest import MakeCluster, holds_for, namespace_in, take_down, wait_until
 from tests.cluster.record import Recorder
+
+__all__ = ["admin", "gang"]
 
 SECONDS = float(os.environ.get("GANGGATE_SHARES", "40"))
 POINTS = float(os.environ.get("GANGGATE_SHARES_POINTS", "8"))  # of a hundred, that a share may be off
@@ -79,17 +82,6 @@ def arena(make_cluster: MakeCluster) -> Iterator[Cluster]:
     made = make_cluster(nodes=2, gpus=8)
     yield made
     take_down(made)
-
-
-@pytest.fixture
-def admin(arena: Cluster) -> Caller:
-    return Caller(arena.kubeconfig)
-
-
-@pytest.fixture
-def gang(arena: Cluster) -> Iterator[str]:
-    with namespace_in(arena, "gang") as name:
-        yield name
 
 
 def test_jobs_of_any_size_all_finish_and_none_that_fits_waits(arena: Cluster, admin: Caller, gang: str) -> None:
