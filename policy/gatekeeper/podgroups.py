@@ -77,7 +77,8 @@ class PodGroups:
 
     def report(self, group: Group, decision: Decision) -> None:
         """Have the group's PodGroup made where it has none, and its status written where it changed."""
-        if group.podgroup is None and not (self._makes and _may_have_one(group)):
+        over = decision.reason is names.Reason.FINISHED
+        if group.podgroup is None and (over or not (self._makes and _may_have_one(group))):
             return
         if group.podgroup is not None and self._told.get(group.podgroup.uid) == _told(group, decision):
             return

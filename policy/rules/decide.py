@@ -40,8 +40,11 @@ def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None
     recall.look(snapshot)
     groups = recall.groups  # 1. who belongs together, in order of priority, age and identity
     desk = Desk(Ledger(snapshot, groups, now, recall.taken), config, now)  # 2. what is taken already
-    resting = [g for g in groups.values() if g.rests]
-    active = [g for g in groups.values() if not g.rests]
+    ends = {name for name, namespace in snapshot.namespaces.items() if namespace.deleted}
+    going = [g for g in groups.values() if g.identity.namespace in ends] if ends else []
+    left = [g for g in groups.values() if g.identity.namespace not in ends] if ends else list(groups.values())
+    resting = [g for g in left if g.rests]
+    active = [g for g in left if not g.rests]
     lifting = sorted((g for g in active if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
     for group in lifting:
         if group.short:
@@ -51,6 +54,7 @@ def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None
     growing = {g.key: g for g in lifting if desks.only_grows(desk, g)}
     decisions = [_go_on(desk, g) for g in lifting if g.key not in growing]  # 4. finish what was begun
     decisions += [recall.settled.get(g.key) or _rest(recall, g) for g in resting]
+    decisions += [verdict.of(g, "none", explain.ended(g)) for g in going]
     known = {group.key for group in lifting}
     waiting = [g for g in active if g.key not in known]
     decisions += [_judge(desk, g) for g in desks.line(desk, waiting)]  # 5. the waiting ones, whose turn it is first

@@ -196,6 +196,12 @@ def finished(group: Group) -> Told:
     return Reason.FINISHED, "", text, members(group)
 
 
+def ended(group: Group) -> Told:
+    """Its namespace goes, with whoever is left in it."""
+    text = f"namespace {group.identity.namespace} is being deleted: nothing of it is started, kept or given back"
+    return Reason.FINISHED, "namespace", text, members(group)
+
+
 def bypassed(group: Group, bound: int) -> Told:
     """Members that never stood behind our gate: from before the namespace's label, or freed by somebody else."""
     text = f"{len(group.members)} pods run without having been held by ganggate, {bound} bound; they are charged"

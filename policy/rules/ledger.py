@@ -4,15 +4,14 @@ Everything that runs, is lifted or is promised is charged, gated by us or not. A
 is undone as a whole. May know the model and the five questions' own books; decides nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import chain
 
 import msgspec
 
 from policy.rules import charges, group_size, guarantee, namespace_quota, placement, pool, promise, queue_capacity
 from policy.rules.belonging import managed
-from policy.rules.charges import Charges
+from policy.rules.charges import Taken
 from policy.rules.conclusions import Group
 from policy.rules.model import PodFacts, QuotaFacts, Resources, Shape, Snapshot
 from policy.rules.resources import scale, total
@@ -22,9 +21,7 @@ from policy.rules.shape import shapes_of
 class Ledger:
     """Books of one pass over one snapshot."""
 
-    def __init__(
-        self, snapshot: Snapshot, groups: Mapping[str, Group], now: float, taken: Sequence[Charges] | None = None
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, groups: Mapping[str, Group], now: float, taken: Taken | None = None) -> None:
         """`taken` are the charges of the snapshot's pods, where somebody has them already."""
         self.snapshot = snapshot
         self.now = now
@@ -36,28 +33,12 @@ class Ledger:
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
-        self._taken = [charges.of_pods(snapshot, snapshot.pods, groups)] if taken is None else taken
-        wanted = {key: shape for part in self._taken for key, shape in part.wanted.items()}
-        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in wanted.values()))
-        self._charge()
-
-    def _charge(self) -> None:
-        counts: dict[tuple[str, int], int] = {}
-        shapes: dict[int, Shape] = {}
-        for part in self._taken:
-            for key, pods in part.asked.items():
-                counts[key] = counts.get(key, 0) + len(pods)
-                shapes[key[1]] = pods[0].shape
-        for (queue, like), count in counts.items():
-            self.charge_queue(queue, scale(shapes[like].requests, count))
-        fixed: dict[int, tuple[list[str], list[PodFacts]]] = {}
-        for part in self._taken:
-            for shape, (nodes, pods) in part.fixed.items():
-                all_nodes, all_pods = fixed.setdefault(shape, ([], []))
-                all_nodes += nodes
-                all_pods += pods
-        self.pool.charge_all(fixed.values())
-        placement.scatter(self.pool, [pod for part in self._taken for pod in part.adrift])
+        self._taken = Taken([charges.of_pods(snapshot, snapshot.pods, groups)]) if taken is None else taken
+        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in self._taken.wanted().values()))
+        for queue, shape, count in self._taken.asked():
+            self.charge_queue(queue, scale(shape.requests, count))
+        self.pool.charge_all(self._taken.fixed())
+        placement.scatter(self.pool, self._taken.adrift())
 
     @cached_property
     def _by_namespace(self) -> dict[str, list[PodFacts]]:
@@ -70,14 +51,11 @@ class Ledger:
 
     def ending(self) -> Iterator[tuple[str, PodFacts]]:
         """Those of the holders that somebody will end."""
-        return chain.from_iterable(part.ending for part in self._taken)
+        return self._taken.ending()
 
     def holders(self) -> Iterator[tuple[str, PodFacts]]:
         """Everything that is charged for a pod that exists, with its queue."""
-        for part in self._taken:
-            for (queue, _), pods in part.asked.items():
-                for pod in pods:
-                    yield queue, pod
+        return self._taken.holders()
 
     def charge_queue(self, queue: str, requests: Resources) -> None:
         """Book the requests at the queue and its ancestors; no name is no queue."""

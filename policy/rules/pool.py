@@ -9,6 +9,7 @@ and is mutable: bookings can be refunded. May know the model, node_fit and compa
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 
 import msgspec
 import numpy as np
@@ -88,7 +89,7 @@ class Pool:
     def charge_all(self, placed: Iterable[tuple[list[str], list[PodFacts]]]) -> None:
         """Book pods, each time of one shape, and their nodes, or promised ones; one that is gone charges nothing."""
         for names, pods in placed:
-            rows = [self.row_of.get(name, -1) for name in names]
+            rows = list(map(self.row_of.get, names, repeat(-1)))
             those = pods if min(rows, default=0) >= 0 else [p for row, p in zip(rows, pods, strict=True) if row >= 0]
             if those:
                 rows = rows if those is pods else [row for row in rows if row >= 0]

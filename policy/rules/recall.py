@@ -7,13 +7,14 @@ since each is made once for one version of its object. May know kin, grouping an
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 
 from policy.rules import charges, grouping, order
 from policy.rules.belonging import Surroundings
-from policy.rules.charges import Charges
+from policy.rules.charges import Charges, Taken
 from policy.rules.conclusions import Decision, Group
 from policy.rules.kin import Kin, Relative, kins, ties
 from policy.rules.model import OwnerFacts, PodFacts, PodGroupFacts, Snapshot
@@ -39,21 +40,17 @@ class Recall:
         self._known: dict[int, _Known] = {}  # by id() of the kin
         self._kin_of: dict[str, Kin] = {}  # by tie
         self._entries: list[_Entry] = []
+        self.taken = Taken()  # what all pods of the snapshot take
         self.groups: dict[str, Group] = {}
         self.settled: dict[str, Decision] = {}  # answers for groups at rest, by key
-
-    @property
-    def taken(self) -> list[Charges]:
-        """What all pods of the snapshot take."""
-        return [known.taken for known in self._known.values()]
 
     def look(self, snapshot: Snapshot) -> None:
         """Take the snapshot in. One that fails to be understood leaves everything as it was."""
         tables = _tables(snapshot)
-        there: Iterable[Relative] = chain(snapshot.pods, snapshot.owners.values(), snapshot.podgroups)
-        facts = {id(fact): fact for fact in there}
-        fresh = [facts[i] for i in facts.keys() - self._facts.keys()]
-        gone = [self._facts[i] for i in self._facts.keys() - facts.keys()]
+        there: list[Relative] = [*snapshot.pods, *snapshot.owners.values(), *snapshot.podgroups]
+        facts = dict(zip(map(id, there), there, strict=True))
+        fresh = [fact for key, fact in facts.items() if key not in self._facts]
+        gone = [fact for key, fact in self._facts.items() if key not in facts]
         same = tables == self._tables
         touched = self._touched(snapshot, [*fresh, *gone]) if same else list(self._known.values())
         rest = (f for known in touched for f in known.kin.facts if id(f) in facts)
@@ -78,21 +75,19 @@ class Recall:
             return
         for known in old:
             del self._known[id(known.kin)]
+            self.taken.remove(known.taken)
             for tie in known.kin.ties:
                 del self._kin_of[tie]
             for _, group in known.entries:
                 self.settled.pop(group.key, None)
         for known in new:
             self._known[id(known.kin)] = known
+            self.taken.add(known.taken)
             self._kin_of.update(dict.fromkeys(known.kin.ties, known.kin))
         dropped = {id(group) for known in old for _, group in known.entries}
         kept = [entry for entry in self._entries if id(entry[1]) not in dropped]
-        self._entries = sorted(chain(kept, *(known.entries for known in new)), key=_place)
+        self._entries = sorted(chain(kept, *(known.entries for known in new)), key=itemgetter(0))
         self.groups = {place[2]: group for place, group in self._entries}
-
-
-def _place(entry: _Entry) -> tuple[int, float, str]:
-    return entry[0]
 
 
 def _tables(snapshot: Snapshot) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ the tree of queues.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import total_ordering
 from heapq import heapify, heappop, heapreplace
 from typing import Final, Protocol
 
@@ -20,7 +21,28 @@ from policy.rules.model import QueueFacts, Resources
 
 TOP: Final = names.ROOT_QUEUE
 _NOTHING: Final[Resources] = {}
-_Rank = tuple[bool, int, Fraction, str]
+
+
+@total_ordering
+class Share:
+    """What part of `whole` is used, exactly. For comparing alone, at every turn: so nobody looks for divisors."""
+
+    __slots__ = ("part", "whole")
+
+    def __init__(self, part: int, whole: int) -> None:
+        self.part, self.whole = part, whole
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Share) and self.part * other.whole == other.part * self.whole
+
+    def __lt__(self, other: "Share") -> bool:
+        return self.part * other.whole < other.part * self.whole
+
+    def __hash__(self) -> int:
+        return hash(Fraction(self.part, self.whole))
+
+
+_Rank = tuple[bool, int, Share, str]
 
 
 class Used(Protocol):
@@ -187,12 +209,12 @@ def siblings(queues: Mapping[str, QueueFacts]) -> dict[str, dict[str, QueueFacts
     return found
 
 
-def _dominant(used: Resources, entitled: Mapping[str, Fraction]) -> Fraction:
+def _dominant(used: Resources, entitled: Mapping[str, Fraction]) -> Share:
     """The largest part used of anything; of what nobody offers or is entitled to, any use is more than all."""
-    return max(
-        (_part(amount, entitled.get(resource)) for resource, amount in used.items() if amount > 0), default=Fraction(0)
-    )
-
-
-def _part(amount: int, entitled: Fraction | None) -> Fraction:
-    return Fraction(amount) / entitled if entitled else Fraction(amount)
+    most = Share(0, 1)
+    for resource, amount in used.items():
+        if amount > 0:
+            whole = entitled.get(resource)
+            share = Share(amount * whole.denominator, whole.numerator) if whole else Share(amount, 1)
+            most = max(most, share)
+    return most

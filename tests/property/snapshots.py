@@ -227,7 +227,9 @@ def snapshots(draw, most=14):
         pods=tuple(draw(pods(f"u{i:02}", owners, machines)) for i in range(draw(st.integers(0, most)))),
         nodes=tuple(draw(nodes(name)) for name in machines),
         namespaces={
-            n: NamespaceFacts(n, policy, draw(st.sampled_from([(), ("left", "right")])))
+            n: NamespaceFacts(
+                n, policy, draw(st.sampled_from([(), ("left", "right")])), deleted=draw(st.integers(0, 9)) == 0
+            )
             for n, policy in policies.items()
         },
         owners=owners,

@@ -1,9 +1,13 @@
 """A Recall gives what a look at the whole snapshot gives, whatever changed between two passes."""
 
+from collections import Counter
+
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from policy.rules import charges
+from policy.rules.charges import Taken
 from policy.rules.decide import decide
 from policy.rules.grouping import groups_of
 from policy.rules.kin import kins, ties
@@ -64,3 +68,27 @@ def test_facts_of_two_kins_have_no_tie(snapshot):
     assert len(seen) == len(set(seen))
     for kin in found:
         assert {tie for fact in kin.facts for tie in ties(fact)} == set(kin.ties)
+
+
+@many
+@given(st.lists(snapshots(), min_size=2, max_size=4), st.randoms())
+def test_what_is_taken_is_what_the_whole_takes(several, random):
+    recall, before = Recall(), several[0]
+    for world in several:
+        before = mixed(before, world, random)
+        recall.look(before)
+        assert booked(recall.taken) == booked(Taken([charges.of_pods(before, before.pods, recall.groups)]))
+    recall.look(Snapshot())
+    assert booked(recall.taken) == booked(Taken())
+
+
+def booked(taken: Taken):
+    """All that the books say, in no order."""
+    return (
+        Counter({(queue, id(shape)): pods for queue, shape, pods in taken.asked()}),
+        Counter((node, pod.uid) for nodes, pods in taken.fixed() for node, pod in zip(nodes, pods, strict=True)),
+        Counter(pod.uid for pod in taken.adrift()),
+        taken.wanted(),
+        Counter((queue, pod.uid) for queue, pod in taken.ending()),
+        Counter((queue, pod.uid) for queue, pod in taken.holders()),
+    )

@@ -11,7 +11,7 @@ from policy.gatekeeper.podgroups import REMAKE_SECONDS, REPEAT_SECONDS, PodGroup
 from policy.rules.decide import decide
 from policy.rules.verdict import finished
 from policy.rules.model import Config
-from tests.unit.rules_facts import NOW, job, lifted, nodes, podgroup, pods, snapshot
+from tests.unit.rules_facts import NOW, gang, job, lifted, nodes, podgroup, pods, snapshot
 from tests.virtual_clock import VirtualClock
 
 OURS = names.OWN_PODGROUP_PREFIX + "j"
@@ -82,6 +82,11 @@ def test_one_that_came_and_went_between_two_passes_is_made_anew_too(writer, serv
 
 def test_none_is_made_for_a_job_that_is_going(writer, server):
     passed(writer, **of_job(over=True))
+    assert server.writes == []
+
+
+def test_none_is_made_in_a_namespace_that_is_going(writer, server):
+    passed(writer, namespaces=[msgspec.structs.replace(gang(), deleted=True)], **of_job())
     assert server.writes == []
 
 
