@@ -192,14 +192,17 @@ def settled(group: Group) -> Told:
 def finished(group: Group) -> Told:
     """`group` as it was seen last; some members may have ended before the others."""
     together = max((m.lifted.min for m in group.members if m.lifted), default=group.need)
-    text = f"no pod is left of {together} that started together"
-    return Reason.FINISHED, "", text, members(group)
+    return _over(group, f"no pod is left of {together} that started together")
 
 
 def ended(group: Group) -> Told:
     """Its namespace goes, with whoever is left in it."""
-    text = f"namespace {group.identity.namespace} is being deleted: nothing of it is started, kept or given back"
-    return Reason.FINISHED, "namespace", text, members(group)
+    name = group.identity.namespace
+    return _over(group, f"namespace {name} is being deleted: nothing of it is started, kept or given back")
+
+
+def _over(group: Group, text: str) -> Told:
+    return Reason.FINISHED, "", text, members(group)
 
 
 def bypassed(group: Group, bound: int) -> Told:
