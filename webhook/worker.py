@@ -5,8 +5,10 @@ know gunicorn; nothing of pods.
 """
 
 import errno
+import select
 import selectors
 import signal
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -67,6 +69,12 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn ships no types
         except (OSError, ValueError):
             super().close()
 
+    def asked(self) -> bool:
+        """Whether a request, or the peer's end, is there to be read."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(self.sock.pending() or poll.poll(0))
+
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
     """One process, its threads, and a poller on the main thread. `app` is webhook.server.Application."""
@@ -87,6 +95,23 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn ships no types
         self.pending_conns.append(connection)
         readable = partial(self.on_pending_socket_readable, connection)
         self.poller.register(connection.sock, selectors.EVENT_READ, readable)
+
+    def handle(self, connection: Connection) -> Any:
+        """Let the poller wait, too, for a request that does not follow upon the handshake at once.
+
+        Go dials for each call of a burst, sends it on whichever connection is free first, and keeps the others for
+        later: gthread gives each of these a thread until it is given up.
+        """
+        if not connection.initialized:
+            try:
+                connection.init()
+            except OSError as error:
+                if isinstance(error, ssl.SSLError) and error.args[0] != ssl.SSL_ERROR_EOF:
+                    self.handle_error(None, connection.sock, connection.client, error)
+                return False
+            if not connection.asked():
+                return True  # kept alive, as after a request
+        return super().handle(connection)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """SIGTERM: stop being ready first. Runs inside a signal handler, so it only takes down the time."""

@@ -88,6 +88,18 @@ def test_silent_connections_hold_no_thread(hook):
     assert all(is_closed(peer, 10) for peer in peers)
 
 
+def test_spare_connections_hold_no_thread_and_serve_when_they_are_needed(hook):
+    """Go dials for each call of a burst, uses what becomes free before, and keeps the new connection for later."""
+    spare = [hook.tls() for _ in range(4 * THREADS)]
+    answered_within(hook, 3)
+    with hook.tcp() as silent:
+        assert is_closed(silent, 10), "more than the limit of a request has gone by"
+    for peer in spare:
+        peer.sendall(head(len(BODY)) + BODY)
+        assert peer.recv(12) == b"HTTP/1.1 200"
+    assert hook.metric('ganggate_webhook_stalled_connections_total{phase="request"}') == 0
+
+
 def test_idle_connections_outlive_the_limit_of_a_request(hook):
     connection = hook.connection()
     ask(connection)
