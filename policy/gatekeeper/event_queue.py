@@ -76,6 +76,9 @@ class _RoundRobin(Generic[E]):
             self._queues[namespace] = queue  # to the end of the line
         return item
 
+    def clear(self, namespace: str) -> int:
+        return len(self._queues.pop(namespace, ()))
+
     def drop(self) -> E | None:
         """Take the oldest of the namespace that has most waiting."""
         namespace = max(self._queues, key=lambda each: len(self._queues[each]), default=None)
@@ -104,6 +107,12 @@ class FairQueue(Generic[E]):
             return None
         self._size -= 1
         return self._repeats.drop() or self._news.drop()
+
+    def clear(self, namespace: str) -> int:
+        """Drop all of a namespace; return how many that were."""
+        gone = self._news.clear(namespace) + self._repeats.clear(namespace)
+        self._size -= gone
+        return gone
 
     def pop(self) -> E | None:
         """Take the next, or None."""

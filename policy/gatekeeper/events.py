@@ -135,14 +135,24 @@ class Recorder:
         self._tries += 1
         passing = error.is_overload or error.is_conflict or error.status == 0 or error.status >= 500
         if not passing:
-            level = logging.DEBUG if error.is_ending else logging.WARNING
+            ended = error.is_ending or error.is_not_found  # of an event there is nothing but its namespace to be found
+            level = logging.DEBUG if ended else logging.WARNING
             _LOG.log(level, "event %s on %s: %s", entry.reason, entry.regarding.name, error)
             self._done("refused")
+            if ended:
+                self._clear(entry.regarding.event_namespace)
             return 0.0
         if self._tries >= _TRIES:
             self._unsay(entry, "dropped")
             self._current = None
         return max(error.retry_after or 0.0, self._backoff.next())
+
+    def _clear(self, namespace: str) -> None:
+        """Nobody can be told there any more: each refusal would cost the others 0.1 s."""
+        with self._lock:
+            gone = self._queue.clear(namespace)
+        for _ in range(gone):
+            self._count("refused")
 
     def _broken(self, problem: str) -> float:
         _LOG.warning("event dropped: %s", problem)

@@ -86,11 +86,14 @@ class Reflector(Generic[T, U]):
         repeat(lambda: self._turn(stop), self._broken, self._clock, stop)
 
     def check(self, stop: threading.Event) -> None:
-        """End the watch if we are stopping, or if it has been silent for longer than bookmarks allow."""
+        """End the watch if we are stopping, or if it has been silent for longer than bookmarks allow.
+
+        Where there are none, a watch that is half open lasts for as long as it was asked for.
+        """
         stream, age = self._stream, self.store.age()
         if stream and stop.is_set():
             stream.abort("stopping")
-        elif stream and age > self._tuning.silence:
+        elif stream and self.source.bookmarks and age > self._tuning.silence:
             stream.abort(f"silent for {age:.0f} s")
 
     def _turn(self, stop: threading.Event) -> float:

@@ -165,7 +165,7 @@ def test_after_three_tries_it_is_dropped_and_may_be_said_anew():
     assert world.write() == ["2"]
 
 
-@pytest.mark.parametrize("status", [403, 404, 422])
+@pytest.mark.parametrize("status", [403, 422])
 def test_what_the_server_will_never_take_is_not_tried_again(status):
     world = World(ApiError(status, "r", "namespace is being terminated"))
     world.recorder.record(ref(), Reason.FORMING, "1")
@@ -276,8 +276,25 @@ def test_names_of_ordinary_objects_are_kept():
 def test_a_namespace_on_its_way_out_takes_no_events_and_fills_no_log(caplog):
     ending = ApiError(403, "Forbidden", "unable to create new content in namespace n because it is being terminated")
     world = World(ending, ApiError(403, "Forbidden", "cannot create resource"))
-    for name in ("a", "b"):
-        world.recorder.record(ref(name), "R", "text")
+    world.recorder.record(ref("a"), "R", "text")
+    world.recorder.record(ref("b", "other"), "R", "text")
     assert world.write() == []
     assert world.results == ["refused", "refused"]
     assert [record.getMessage() for record in caplog.records] == ["event R on b: 403 Forbidden: cannot create resource"]
+
+
+ENDED = [
+    ApiError(403, "Forbidden", "unable to create new content in namespace n because it is being terminated"),
+    ApiError(404, "NotFound", 'namespaces "n" not found'),
+]
+
+
+@pytest.mark.parametrize("answer", ENDED, ids=["going", "gone"])
+def test_one_refusal_tells_of_all_that_waits_for_a_namespace_that_has_ended(answer):
+    world = World(answer)
+    for n in range(50):
+        world.recorder.record(ref(f"p{n}"), Reason.FORMING, "lost")
+    world.recorder.record(ref("q", "other"), Reason.FORMING, "told")
+    assert world.write() == ["told"]
+    assert sorted(world.results) == ["refused"] * 50 + ["written"]
+    assert (world.server.tries, world.recorder.waiting) == (2, 0)

@@ -1,5 +1,6 @@
 """The reflector's reactions, against a scripted server and in virtual time; tests/cluster asks the real one."""
 
+import dataclasses
 import json
 import threading
 from dataclasses import dataclass, field
@@ -100,12 +101,12 @@ class ScriptedServer:
 
 
 class World:
-    def __init__(self, lists, watches, tuning=Tuning()):
+    def __init__(self, lists, watches, tuning=Tuning(), source=PODS):
         self.clock = VirtualClock()
         self.server = ScriptedServer(self.clock, list(lists), list(watches))
         self.store = Store(identity, self.clock)
         self.reflector = Reflector(
-            self.server, PODS, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
+            self.server, source, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
         )
 
     def run(self):
@@ -303,6 +304,22 @@ def test_a_silent_watch_is_ended_and_readiness_falls_with_it():
     assert world.server.verbs()[1] == "watch"
     assert world.server.verbs()[2] == "list", "what was missed meanwhile is unknown"
     assert not any(at > 1092 and verb == "watch" for verb, _, at in world.server.asked[:2])
+
+
+def test_a_watch_without_bookmarks_may_be_silent_until_the_server_ends_it():
+    """Of events: else all of them would be listed again every 90 s, and nothing decided meanwhile."""
+    world = World([page()], [], source=dataclasses.replace(PODS, bookmarks=False))
+    watchdog = Watches([world.reflector], world.clock)
+    seen = []
+
+    def look():
+        watchdog.check(world.server.stop)
+        seen.append(world.store.ready)
+
+    world.server.watches = [[100, look, 100, look, 99], [look]]
+    world.run()
+    assert seen == [True] * 3
+    assert world.server.verbs()[:3] == ["list", "watch", "watch"]
 
 
 def test_bookmarks_keep_a_quiet_watch_alive():
