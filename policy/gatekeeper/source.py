@@ -26,7 +26,6 @@ class Source(Generic[T]):
     field_selector: str = ""
     label_selector: str = ""
     metadata_only: bool = False
-    bookmarks: bool = True  # the API server has a watch cache of them, and none of events: a quiet watch is silent
     alias: str = ""  # where one resource is watched twice, for different objects
 
     @property

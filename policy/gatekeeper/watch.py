@@ -49,7 +49,7 @@ class Tuning:
     page: int = 500
     list_timeout: float = 30.0
     watch: tuple[float, float] = (240.0, 300.0)  # drawn anew each time, so that watches do not end in step
-    silence: float = 90.0  # bookmarks come every 60 to 75
+    silence: float = 90.0  # bookmarks come every 60 to 75, where they come
     absent_poll: float = 10.0  # how soon a definition that is installed later is noticed
     short_watch: float = 1.0  # a watch that ends sooner counts as a failure
 
@@ -74,6 +74,7 @@ class Reflector(Generic[T, U]):
         self._version = ""  # where to watch from; empty: list first
         self._stream: Stream | None = None
         self._problem = ""
+        self._marked = False  # bookmarks come
         self.relists = 0
 
     @property
@@ -88,12 +89,14 @@ class Reflector(Generic[T, U]):
     def check(self, stop: threading.Event) -> None:
         """End the watch if we are stopping, or if it has been silent for longer than bookmarks allow.
 
-        Where there are none, a watch that is half open lasts for as long as it was asked for.
+        The API server sends none of events, which it does not cache, nor of a resource of which it has seen no change
+        since it started: silence tells nothing before the first, and a watch lasts for as long as it was asked for.
         """
         stream, age = self._stream, self.store.age()
         if stream and stop.is_set():
             stream.abort("stopping")
-        elif stream and self.source.bookmarks and age > self._tuning.silence:
+        elif stream and self._marked and age > self._tuning.silence:
+            self._marked = False
             stream.abort(f"silent for {age:.0f} s")
 
     def _turn(self, stop: threading.Event) -> float:
@@ -152,6 +155,7 @@ class Reflector(Generic[T, U]):
     def _take(self, line: bytes) -> None:
         event = self._decoder.event(line)
         if event.item is None:
+            self._marked = True
             self.store.alive(as_version(event.version))
         else:
             self.store.apply(event.kind, event.item)

@@ -1,6 +1,5 @@
 """The reflector's reactions, against a scripted server and in virtual time; tests/cluster asks the real one."""
 
-import dataclasses
 import json
 import threading
 from dataclasses import dataclass, field
@@ -101,12 +100,12 @@ class ScriptedServer:
 
 
 class World:
-    def __init__(self, lists, watches, tuning=Tuning(), source=PODS):
+    def __init__(self, lists, watches, tuning=Tuning()):
         self.clock = VirtualClock()
         self.server = ScriptedServer(self.clock, list(lists), list(watches))
         self.store = Store(identity, self.clock)
         self.reflector = Reflector(
-            self.server, source, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
+            self.server, PODS, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
         )
 
     def run(self):
@@ -307,8 +306,8 @@ def test_a_silent_watch_is_ended_and_readiness_falls_with_it():
 
 
 def test_a_watch_without_bookmarks_may_be_silent_until_the_server_ends_it():
-    """Of events: else all of them would be listed again every 90 s, and nothing decided meanwhile."""
-    world = World([page()], [], source=dataclasses.replace(PODS, bookmarks=False))
+    """So are those of events: else all would be listed again every 90 s, and nothing decided meanwhile."""
+    world = World([page()], [])
     watchdog = Watches([world.reflector], world.clock)
     seen = []
 
