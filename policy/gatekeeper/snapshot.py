@@ -40,8 +40,10 @@ SOURCES: dict[str, Source[Any]] = {
     "limitranges": Source("", "v1", "limitranges", objects.LimitRange),
     "runtimeclasses": Source("node.k8s.io", "v1", "runtimeclasses", objects.RuntimeClass),
     DEVICES: Source("resource.k8s.io", "v1", "deviceclasses", objects.DeviceClass),
-    "events": Source("", "v1", "events", objects.Event, field_selector=_OF_OWNERS),
-    PREEMPTIONS: Source("", "v1", "events", objects.Event, field_selector=_OF_VICTIMS, alias=PREEMPTIONS),
+    "events": Source("", "v1", "events", objects.Event, field_selector=_OF_OWNERS, bookmarks=False),
+    PREEMPTIONS: Source(
+        "", "v1", "events", objects.Event, field_selector=_OF_VICTIMS, bookmarks=False, alias=PREEMPTIONS
+    ),
 }
 PROJECTIONS: dict[str, Callable[[Any], Any]] = {
     "pods": facts.pod,

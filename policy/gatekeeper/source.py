@@ -26,6 +26,7 @@ class Source(Generic[T]):
     field_selector: str = ""
     label_selector: str = ""
     metadata_only: bool = False
+    bookmarks: bool = True  # events have none: the API server does not cache them
     alias: str = ""  # where one resource is watched twice, for different objects
 
     @property

@@ -74,7 +74,7 @@ class Reflector(Generic[T, U]):
         self._version = ""  # where to watch from; empty: list first
         self._stream: Stream | None = None
         self._problem = ""
-        self._marked = False  # bookmarks come
+        self._heard = False  # bookmarks are to be expected
         self.relists = 0
 
     @property
@@ -89,14 +89,14 @@ class Reflector(Generic[T, U]):
     def check(self, stop: threading.Event) -> None:
         """End the watch if we are stopping, or if it has been silent for longer than bookmarks allow.
 
-        The API server sends none of events, which it does not cache, nor of a resource of which it has seen no change
-        since it started: silence tells nothing before the first, and a watch lasts for as long as it was asked for.
+        The API server sends none of a resource of which it has seen no change since it started: until we have heard of
+        one, silence tells nothing, and a watch lasts for as long as it was asked for.
         """
         stream, age = self._stream, self.store.age()
         if stream and stop.is_set():
             stream.abort("stopping")
-        elif stream and self._marked and age > self._tuning.silence:
-            self._marked = False
+        elif stream and self._heard and age > self._tuning.silence:
+            self._heard = False
             stream.abort(f"silent for {age:.0f} s")
 
     def _turn(self, stop: threading.Event) -> float:
@@ -154,8 +154,8 @@ class Reflector(Generic[T, U]):
 
     def _take(self, line: bytes) -> None:
         event = self._decoder.event(line)
+        self._heard = self.source.bookmarks
         if event.item is None:
-            self._marked = True
             self.store.alive(as_version(event.version))
         else:
             self.store.apply(event.kind, event.item)

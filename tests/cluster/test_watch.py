@@ -255,6 +255,8 @@ def test_lost_requests_and_answers(faults, through, maps):
 def test_half_open_silence_is_noticed_and_readiness_falls(faults, through, maps):
     with watching(through, maps.source) as watched:
         wait_until(lambda: watched.store.ready)
+        maps.create("seen")
+        watched.until("seen")
         faults.silence()
         silent = time.monotonic()
         maps.create("missed")
@@ -262,7 +264,7 @@ def test_half_open_silence_is_noticed_and_readiness_falls(faults, through, maps)
         assert 1.5 < time.monotonic() - silent < 5, "the limit of two seconds, looked at every second"
         assert watched.watches.problems()
         faults.heal()
-        watched.until("missed")
+        watched.until("missed", "seen")
         wait_until(lambda: watched.store.ready and not watched.watches.problems())
         assert watched.reflector.relists == 2, "what was missed in an outage is only known from a list"
 
@@ -274,6 +276,8 @@ def test_silence_with_the_real_limits_in_virtual_time(faults, through, maps):
     reader = threading.Thread(target=watched.reflector.run, args=(watched.stop,))
     reader.start()
     wait_until(lambda: watched.store.ready and watched.reflector._stream)
+    maps.create("seen")
+    watched.until("seen")
     faults.silence()
     for _ in range(89):
         clock.advance(1)
@@ -285,7 +289,7 @@ def test_silence_with_the_real_limits_in_virtual_time(faults, through, maps):
     wait_until(lambda: not watched.store.ready, what="readiness to fall with the watch")
     faults.heal()
     maps.create("a")
-    watched.until("a")
+    watched.until("a", "seen")
     watched.stop.set()
     wait_until(lambda: watched.watches.check(watched.stop) or not reader.is_alive())
 

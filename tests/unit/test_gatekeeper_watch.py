@@ -1,5 +1,6 @@
 """The reflector's reactions, against a scripted server and in virtual time; tests/cluster asks the real one."""
 
+import dataclasses
 import json
 import threading
 from dataclasses import dataclass, field
@@ -100,12 +101,12 @@ class ScriptedServer:
 
 
 class World:
-    def __init__(self, lists, watches, tuning=Tuning()):
+    def __init__(self, lists, watches, tuning=Tuning(), source=PODS):
         self.clock = VirtualClock()
         self.server = ScriptedServer(self.clock, list(lists), list(watches))
         self.store = Store(identity, self.clock)
         self.reflector = Reflector(
-            self.server, PODS, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
+            self.server, source, self.store, self.clock, tuning=tuning, uniform=lambda _low, high: high
         )
 
     def run(self):
@@ -305,9 +306,15 @@ def test_a_silent_watch_is_ended_and_readiness_falls_with_it():
     assert not any(at > 1092 and verb == "watch" for verb, _, at in world.server.asked[:2])
 
 
-def test_a_watch_without_bookmarks_may_be_silent_until_the_server_ends_it():
-    """So are those of events: else all would be listed again every 90 s, and nothing decided meanwhile."""
-    world = World([page()], [])
+EVENTS = dataclasses.replace(PODS, bookmarks=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "first"), [(PODS, []), (EVENTS, [line("ADDED", pod("a", 11))])], ids=["nothing changed", "events"]
+)
+def test_without_bookmarks_a_watch_may_be_silent_until_the_server_ends_it(source, first):
+    """Else all would be listed again every 90 s, and nothing decided meanwhile."""
+    world = World([page()], [], source=source)
     watchdog = Watches([world.reflector], world.clock)
     seen = []
 
@@ -315,7 +322,7 @@ def test_a_watch_without_bookmarks_may_be_silent_until_the_server_ends_it():
         watchdog.check(world.server.stop)
         seen.append(world.store.ready)
 
-    world.server.watches = [[100, look, 100, look, 99], [look]]
+    world.server.watches = [[*first, 100, look, 100, look, 99], [look]]
     world.run()
     assert seen == [True] * 3
     assert world.server.verbs()[:3] == ["list", "watch", "watch"]
