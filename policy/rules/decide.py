@@ -41,8 +41,8 @@ def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None
     groups = recall.groups  # 1. who belongs together, in order of priority, age and identity
     desk = Desk(Ledger(snapshot, groups, now, recall.taken), config, now)  # 2. what is taken already
     ends = {name for name, namespace in snapshot.namespaces.items() if namespace.deleted}
-    going = [g for g in groups.values() if g.identity.namespace in ends] if ends else []
-    left = [g for g in groups.values() if g.identity.namespace not in ends] if ends else list(groups.values())
+    going = [g for g in groups.values() if g.identity.namespace in ends]
+    left = [g for g in groups.values() if g.identity.namespace not in ends]
     resting = [g for g in left if g.rests]
     active = [g for g in left if not g.rests]
     lifting = sorted((g for g in active if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)

@@ -33,12 +33,12 @@ class Ledger:
         self.quotas: dict[str, list[QuotaFacts]] = {}
         for quota in sorted(snapshot.quotas, key=lambda q: q.name):
             self.quotas.setdefault(quota.namespace, []).append(quota)
-        self._taken = Taken([charges.of_pods(snapshot, snapshot.pods, groups)]) if taken is None else taken
-        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in self._taken.wanted().values()))
-        for queue, shape, count in self._taken.asked():
+        self.taken = Taken([charges.of_pods(snapshot, snapshot.pods, groups)]) if taken is None else taken
+        self.pool = pool.Pool(snapshot.nodes, pool.columns_of(s.requests for s in self.taken.wanted().values()))
+        for queue, shape, count in self.taken.asked():
             self.charge_queue(queue, scale(shape.requests, count))
-        self.pool.charge_all(self._taken.fixed())
-        placement.scatter(self.pool, self._taken.adrift())
+        self.pool.charge_all(self.taken.fixed())
+        placement.scatter(self.pool, self.taken.adrift())
 
     @cached_property
     def _by_namespace(self) -> dict[str, list[PodFacts]]:
@@ -48,14 +48,6 @@ class Ledger:
             if pod.namespace in found:
                 found[pod.namespace].append(pod)
         return found
-
-    def ending(self) -> Iterator[tuple[str, PodFacts]]:
-        """Those of the holders that somebody will end."""
-        return self._taken.ending()
-
-    def holders(self) -> Iterator[tuple[str, PodFacts]]:
-        """Everything that is charged for a pod that exists, with its queue."""
-        return self._taken.holders()
 
     def charge_queue(self, queue: str, requests: Resources) -> None:
         """Book the requests at the queue and its ancestors; no name is no queue."""

@@ -119,7 +119,7 @@ class Reservations:
     def _earliest(self, group: Group, members: Sequence[PodFacts]) -> Reservation | None:
         """By halves: the later the moment, the more is gone, the more fits."""
         if self._ends is None:
-            self._ends = self._known(self._ledger.ending())
+            self._ends = self._known(self._ledger.taken.ending())
         running = [one for one in (*self._ends, *self._lifted) if one.end < math.inf]
         ends = sorted({one.end for one in running})
         found: Reservation | None = None
@@ -193,7 +193,7 @@ class Reservations:
     def _running(self) -> list[_Running]:
         """All that hold nodes or queues now, those among them that this pass has lifted."""
         if self._before is None:
-            self._before = self._known(self._ledger.holders())
+            self._before = self._known(self._ledger.taken.holders())
         return self._before + self._lifted
 
     def _known(self, holders: Iterable[tuple[str, PodFacts]]) -> list[_Running]:

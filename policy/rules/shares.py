@@ -10,7 +10,6 @@ the tree of queues.
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import total_ordering
 from heapq import heapify, heappop, heapreplace
 from typing import Final, Protocol
 
@@ -23,7 +22,6 @@ TOP: Final = names.ROOT_QUEUE
 _NOTHING: Final[Resources] = {}
 
 
-@total_ordering
 class Share:
     """What part of `whole` is used, exactly. For comparing alone, at every turn: so nobody looks for divisors."""
 
@@ -160,7 +158,7 @@ class Line:
                 used[resource] = used.get(resource, 0) - amount
         entitled = {r: part / self._weights(name) for r, part in self._of(name).items()}
         mine = (True, 0, _dominant(used, entitled), "")
-        return mine <= first
+        return mine < first  # equal they cannot be: every child has a name
 
     def _rank(self, name: str) -> _Rank:
         found = self._ranks.get(name)

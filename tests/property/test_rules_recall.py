@@ -32,11 +32,17 @@ def test_groups_are_those_of_the_whole(snapshot):
 @many
 @given(st.lists(snapshots(), min_size=2, max_size=4), st.randoms())
 def test_what_it_kept_changes_no_answer(several, random):
-    """Each pass sees a mixture of what was and what is new: most facts are the very objects of before."""
-    recall, before = Recall(), several[0]
+    recall = Recall()
+    for snapshot in passes(several, random):
+        assert decide(snapshot, Config(), NOW, recall) == decide(snapshot, Config(), NOW)
+
+
+def passes(several, random):
+    """Each sees a mixture of what was and what is new: most facts are the very objects of before."""
+    before = several[0]
     for world in several:
         before = mixed(before, world, random)
-        assert decide(before, Config(), NOW, recall) == decide(before, Config(), NOW)
+        yield before
 
 
 def mixed(old: Snapshot, new: Snapshot, random) -> Snapshot:
@@ -73,11 +79,10 @@ def test_facts_of_two_kins_have_no_tie(snapshot):
 @many
 @given(st.lists(snapshots(), min_size=2, max_size=4), st.randoms())
 def test_what_is_taken_is_what_the_whole_takes(several, random):
-    recall, before = Recall(), several[0]
-    for world in several:
-        before = mixed(before, world, random)
-        recall.look(before)
-        assert booked(recall.taken) == booked(Taken([charges.of_pods(before, before.pods, recall.groups)]))
+    recall = Recall()
+    for snapshot in passes(several, random):
+        recall.look(snapshot)
+        assert booked(recall.taken) == booked(Taken([charges.of_pods(snapshot, snapshot.pods, recall.groups)]))
     recall.look(Snapshot())
     assert booked(recall.taken) == booked(Taken())
 
