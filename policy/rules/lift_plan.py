@@ -71,10 +71,10 @@ class Kinds:
 def terms(group: Group, decision: Decision, now: float) -> Lifted:
     """What the lift freezes: how many must run together, since when, which room in which queue is theirs.
 
-    And who was there when it began, so that those made anew can be told from them. As long as the group has never run,
-    it begins again: whoever was lost before never ran with the others.
+    And who was there when it began, so that those made anew can be told from them. As long as nobody who is left can have
+    run with the others it begins again: whoever was lost before has no part in this life of the group.
     """
-    began = None if binding.never_ran(group) else binding.beginning(group)
+    began = binding.beginning(group) if binding.may_have_run(group) else None
     return Lifted(
         min=decision.need,
         at=now,

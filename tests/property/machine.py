@@ -101,8 +101,8 @@ class Machine(RuleBasedStateMachine):
         self.pending: list[tuple[str, LiftPatch]] = []  # group and write, not answered yet
         self.pulls: list[tuple[OwnerFacts, Pull]] = []  # writes to owners, in their order, not answered yet
         self.later = 0  # times that it was left alone for LATER
-        self.whole: set[str] = set()  # keys of groups that have had minMember on nodes since their lift
-        self.started: dict[str, set[str]] = {}  # uids of all members that were let go, by group, since its lift
+        self.whole: set[str] = set()  # keys of groups that had minMember on nodes, one of which is there still
+        self.there: dict[str, set[str]] = {}  # uids of the members that were there when the lift began, by group
         self.states: dict[str, lifecycle.State] = {}
         self.released: set[str] = set()  # pods let go where gangs are asked for no more
         self.excused: dict[str, int] = {}  # by queue: GPUs above capability that were not our doing
@@ -360,11 +360,19 @@ class Machine(RuleBasedStateMachine):
     def _start(self, group: Group, decision: Decision) -> None:
         if any(key == group.key for key, _ in self.pending):
             return  # one plan a group at a time, as the lifter does
+        self._begins(group)
         patches = [w for w in plan(group, decision, self.world.now) if isinstance(w, LiftPatch)]
         self.flights.assume(patches, terms(group, decision, self.world.now))
         self.pending += [(group.key, patch) for patch in patches]
         if decision.reason is Reason.RELEASED:
             self.released |= {patch.uid for patch in patches}
+
+    def _begins(self, group: Group) -> None:
+        """A lift begins again where nobody who is left has run, as can be told: none is bound, or none was lost."""
+        present = {m.uid for m in group.members}
+        before = self.there.get(group.key, present)
+        if not group.bound or (before <= present and group.key not in self.whole):
+            self.there[group.key] = present
 
     @rule(pick=PICK)
     @precondition(lambda self: self.pending or self.pulls)
@@ -452,7 +460,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def what_happened_is_remembered(self) -> None:
-        """By the world, for promises about what was: who was let go, and which groups had minMember on nodes since."""
+        """By the world, for promises about what was: of which groups somebody is left that ran beside minMember."""
         found: dict[str, list[PodFacts]] = {}
         for pod in self.world.pods.values():
             if pod.group and pod.lifted and pod.deleted is None and pod.phase != "Failed":
@@ -460,16 +468,16 @@ class Machine(RuleBasedStateMachine):
         live = {key: pods for key, pods in found.items() if any(p.live for p in pods)}
         bound = {key: sum(1 for p in pods if p.node) for key, pods in live.items()}
         least = {key: max(p.lifted.min for p in pods if p.lifted) for key, pods in live.items()}
-        self.whole = {key for key in live if key in self.whole or bound[key] >= least[key]}
-        self.started = {key: self.started.get(key, set()) | {p.uid for p in pods} for key, pods in live.items()}
+        left = {key for key in self.whole & live.keys() if any(p.node and p.live for p in live[key])}
+        self.whole = left | {key for key in live if bound[key] >= least[key]}
 
     def _kept_for_good(self, group: Group) -> bool:
-        """Whether it neither runs nor ever will, although it could be given back: all that was let go is there still."""
+        """Whether it neither runs nor ever will, although it could be given back: nobody was lost since its lift began."""
         if not group.begun or group.bound >= group.need or group.key in self.whole or not self._managed(group):
             return False
-        members = {m.uid for m in group.members if not m.gated}
         owned = {o.uid for o in group.owners if o.lever and not (o.claim and o.claim.foreign)}
-        return self.started[group.key] == members and all(m.owner in owned for m in group.members) and bool(owned)
+        whole = self.there[group.key] <= {m.uid for m in group.members}
+        return whole and all(m.owner in owned for m in group.members) and bool(owned)
 
     def _managed(self, group: Group) -> bool:
         return self.world.managed(group.identity.namespace)

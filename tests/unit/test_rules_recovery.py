@@ -227,16 +227,22 @@ def test_the_terms_of_one_that_may_have_run_stay_as_they_are():
     assert binding.may_have_run(group)
 
 
-def test_one_that_ran_and_lost_all_its_members_is_not_begun_again():
-    """Three of four were made anew and wait: that the fourth is gone too does not mean that they never ran."""
+def test_one_that_lost_all_who_were_on_nodes_begins_again():
+    """Three of four were made anew and wait, the fourth is made now: nobody is left who ran, so they are given back."""
     anew = [msgspec.structs.replace(m, created=NOW - 9) for m in begun(4, present=4)[:3]]
     behind = pods(1, "behind", job="j", created=NOW)
     decision, outcome = decided(world([*anew, *behind]))
     assert decision.action == "lift"
     (group,) = outcome.groups.values()
-    assert not group.bound
     again = terms(group, decision, NOW)
-    assert (again.present, again.newest) == (4, 1.0)
+    assert (again.present, again.newest) == (4, NOW)
+    (last,) = [lifted_by(again, m) for m in behind]
+    bound = msgspec.structs.replace(last, node="n0")
+    assert gave_back(decided(world([*anew, bound], up=nodes(1)))[0]) == ("give-back", Reason.GIVEN_BACK, "bind")
+    whole = [msgspec.structs.replace(m, node="n0") for m in (*anew[1:], last)]
+    one_more = pods(1, "more", job="j", created=NOW + 9)
+    (group,) = decided(world([*whole, *one_more], up=nodes(1)))[1].groups.values()
+    assert binding.may_have_run(group)
 
 
 @pytest.mark.parametrize(("at", "reason"), [(NOW - 1, Reason.NODES_SHORT), (LATE, Reason.ADMITTED)])
