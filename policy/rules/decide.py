@@ -113,8 +113,7 @@ def _judge(desk: Desk, group: Group) -> Decision:
     if move is not None:
         return _moved(desk, group, move)
     if group.suspended:
-        told = begun.pausing(desk, group) or _short(desk, group)
-        return _moved(desk, group, suspension.answer(desk.ledger.snapshot, group, told, desk.now))
+        return _moved(desk, group, _coming_back(desk, group))
     if group.commanded and not group.members:
         return _call(desk, group)
     if not group.gated and not group.missing:
@@ -146,6 +145,17 @@ def _forming(desk: Desk, group: Group) -> Decision:
     refusal = group_size.refusal(snapshot, group)
     told = explain.create_refused(group, refusal) if refusal else explain.forming(group)
     return _moved(desk, group, suspension.Move("hold", told, pulls))
+
+
+def _coming_back(desk: Desk, group: Group) -> suspension.Move:
+    """What is done about a group whose owners we suspended, be it all of them or what is left of them."""
+    told = begun.pausing(desk, group) or _short(desk, group)
+    due = suspension.half_resumed(group, desk.config, desk.now) if told else 0.0
+    if told and desk.now < due:
+        desk.ask_again(due)
+        desk.ledger.reserve(group)
+        return suspension.Move("hold", told)
+    return suspension.answer(desk.ledger.snapshot, group, told, desk.now)
 
 
 def _short(desk: Desk, group: Group) -> Told | None:
@@ -224,6 +234,8 @@ def _quota_short(desk: Desk, group: Group) -> Told | None:
     shorts = [stop for stop in stops if isinstance(stop, namespace_quota.QuotaShort)]
     if shorts:
         _contend(desk, group, shorts)
+    if suspension.comes_back(group, desk.now):
+        desk.ledger.promise_quota(group)  # the quota may tell of pods that we have not seen yet
     first = stops[0]
     if isinstance(first, namespace_quota.QuotaShort):
         return explain.quota(group, first)

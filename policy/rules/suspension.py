@@ -122,6 +122,16 @@ def comes_back(group: Group, now: float) -> bool:
     return bool(ended) and now - ended < KEPT_SECONDS
 
 
+def half_resumed(group: Group, config: Config, now: float) -> float:
+    """Until when news is waited for of a group that we are resuming owner by owner; 0 where it is not.
+
+    The owners, their new pods and the quota are watched one by one: where the quota's status comes first, the group
+    seems to fall short of pods that are charged already. Suspending again what was just resumed would start all over.
+    """
+    resumed = any(not (o.held or o.over) and o.claim and o.claim.ended for o in group.owners)
+    return group.touched + config.give_back_after_seconds if resumed and comes_back(group, now) else 0.0
+
+
 def wakes(snapshot: Snapshot, group: Group, now: float) -> tuple[tuple[Pull, ...], float]:
     """Owners that have room and do not use it, since they back off; and when to look again (0: no need)."""
     found: list[Pull] = []

@@ -50,7 +50,7 @@ def test_two_trainings_in_a_quota_for_one_finish_in_turn(arena, round_):
         started = time.monotonic()
         wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
         times = give_backs(kubectl, space)
-        assert max(times.values()) <= 1, times
+        assert max(times.values()) <= 1, story(kubectl, space)
         print(f"round {round_}: {time.monotonic() - started:.1f} s, gave back {times}")
     assert all(one["spec"]["backoffLimit"] == 0 for one in training(space, "a") if one["kind"] == "Job")
 
@@ -91,6 +91,14 @@ def deadlock(kubectl, space):
 
 def events(kubectl, space):
     return {e["reason"]: e["message"] for e in kubectl.json("get", "events", "-n", space)["items"]}
+
+
+def story(kubectl, space):
+    """What was told in the namespace, in order."""
+    found = kubectl.json("get", "events", "-n", space)["items"]
+    told = [(e.get("eventTime") or e["firstTimestamp"], e["involvedObject"], e) for e in found]
+    lines = [f"{at} {of['kind']}/{of['name']} {e['reason']}: {e['message']}" for at, of, e in told]
+    return "\n".join(sorted(lines))
 
 
 def test_a_client_that_reverts_the_suspension_is_not_fought(arena):

@@ -196,6 +196,45 @@ def test_a_crash_between_two_levers_is_finished(fits):
     assert pulled == ([("b1", False)] if fits else [("b2", True)])
 
 
+def half_resumed(*, seen=2, used=3, ended=NOW - 0.3):
+    """b1 goes on and makes its pods, b2 is still to follow; c, behind it in the same quota, is wholly suspended."""
+    members = [msgspec.structs.replace(p, owner="b1") for p in pods(seen, "b1", of="b", created=NOW - 0.2)]
+    group = pods(1, "x", of="b")[0].group
+    first, second = (ours(job(uid, 3 if uid == "b1" else 2, lever=LEVER, group=group)) for uid in ("b1", "b2"))
+    first = msgspec.structs.replace(
+        first, held=False, ours=False, claim=msgspec.structs.replace(first.claim, ended=ended)
+    )
+    behind = ours(job("c", 1, lever=LEVER, created=2.0))
+    about = {"podgroups": [podgroup("b", 5)]}
+    known = {"jobs": [first, second, behind], "pods": members}
+    return world(known, quotas=[quota(requests_gpu=5, used={"requests_gpu": used})], about=about)
+
+
+def test_a_quota_that_tells_of_pods_not_seen_yet_does_not_suspend_again_what_was_just_resumed():
+    """The status counts three pods of b1, two of which we know: its third seems to lack room, and c's to have it."""
+    found, outcome = decisions(half_resumed())
+    assert (found["b"].action, found["b"].reason, found["b"].pulls) == ("hold", Reason.NAMESPACE_QUOTA_SHORT, ())
+    assert found["c"].action == "hold", "its room is kept"
+    assert outcome.again == NOW - 0.2 + 2
+    found, _ = decisions(half_resumed(seen=3))
+    assert [(p.uid, p.suspend) for p in found["b"].pulls] == [("b2", False)], "and then the rest goes on"
+
+
+def test_what_was_resumed_in_part_and_finds_no_room_after_all_goes_back():
+    found, _ = decisions(half_resumed(used=5), now=NOW + 3)
+    assert [(p.uid, p.suspend) for p in found["b"].pulls] == [("b1", True)]
+
+
+def test_one_that_comes_back_keeps_its_room_while_the_quota_is_ahead_of_its_pods():
+    """All of b goes on; of its four pods, that the quota counts, two are known: c does not take the fifth place."""
+    found = half_resumed(used=4)
+    first = found.owners["b1"]
+    second = msgspec.structs.replace(found.owners["b2"], held=False, ours=False, claim=first.claim)
+    found = msgspec.structs.replace(found, owners={**found.owners, "b2": second})
+    answers, _ = decisions(found)
+    assert (answers["b"].reason, answers["c"].action) == (Reason.NAMESPACE_QUOTA_SHORT, "hold")
+
+
 def test_somebody_else_ended_it():
     """The record stands, the suspension does not: it is closed for good."""
     taken = msgspec.structs.replace(ours(job("b", 4, lever=LEVER)), held=False, ours=False)
