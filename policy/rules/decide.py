@@ -45,6 +45,7 @@ def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None
     left = [g for g in groups.values() if g.identity.namespace not in ends]
     resting = [g for g in left if g.rests]
     active = [g for g in left if not g.rests]
+    desk.going_back = suspension.all_going_back(active)
     lifting = sorted((g for g in active if g.begun and desk.ledger.managed(g)), key=lambda g: not g.short)
     for group in lifting:
         if group.short:
@@ -150,11 +151,15 @@ def _forming(desk: Desk, group: Group) -> Decision:
 def _coming_back(desk: Desk, group: Group) -> suspension.Move:
     """What is done about a group whose owners we suspended, be it all of them or what is left of them."""
     told = begun.pausing(desk, group) or _short(desk, group)
-    due = suspension.half_resumed(group, desk.config, desk.now) if told else 0.0
-    if told and desk.now < due:
+    due = suspension.half_resumed(group, desk.now) if told else 0.0
+    if told and due:
         desk.ask_again(due)
         desk.ledger.reserve(group)
         return suspension.Move("hold", told)
+    due = desk.going_back.get(group.identity.namespace, 0.0)
+    if told is None and desk.now < due:
+        desk.ask_again(due)
+        told = explain.going_back(group)
     return suspension.answer(desk.ledger.snapshot, group, told, desk.now)
 
 

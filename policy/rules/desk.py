@@ -38,6 +38,7 @@ class Desk:
         self.now = now
         self.waiting: Counter[str] = Counter()  # groups held so far, by namespace
         self.contenders: dict[str, list[deadlock.Contender]] = {}  # by namespace
+        self.going_back: dict[str, float] = {}  # by namespace: until when pods are waited for that are given back
         self.again = 0.0
         self.ahead: list[str] = []  # keys of groups for which room is kept
         self.reservations = Reservations(ledger, now, config.drain_after_seconds)

@@ -93,6 +93,10 @@ def given_back(group: Group, told: Told) -> Told:
     return Reason.GIVEN_BACK, told[1], text, told[3]
 
 
+def going_back(group: Group) -> Told:
+    return Reason.GIVEN_BACK, "pods", "pods that were given back to end a deadlock are not gone yet", members(group)
+
+
 def resumed(group: Group, why: str) -> Told:
     return Reason.RESUMED, "", f"{_suspended(group)} resumed: {why}", members(group)
 

@@ -71,8 +71,8 @@ class Kinds:
 def terms(group: Group, decision: Decision, now: float) -> Lifted:
     """What the lift freezes: how many must run together, since when, which room in which queue is theirs.
 
-    And who was there when it began, so that those made anew can be told from them. As long as nobody who is left can have
-    run with the others it begins again: whoever was lost before has no part in this life of the group.
+    And who was there when it began, so that those made anew can be told from them. As long as nobody who is left can
+    have run with the others it begins again: whoever was lost before has no part in this life of the group.
     """
     began = binding.beginning(group) if binding.may_have_run(group) else None
     return Lifted(

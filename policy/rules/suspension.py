@@ -5,6 +5,7 @@ finished by the next pass, whichever way is right by then. A suspension that som
 May know the model, families, deadlock and explain; asks nothing about room: it is told what a group falls short of.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from policy import names
@@ -122,14 +123,36 @@ def comes_back(group: Group, now: float) -> bool:
     return bool(ended) and now - ended < KEPT_SECONDS
 
 
-def half_resumed(group: Group, config: Config, now: float) -> float:
-    """Until when news is waited for of a group that we are resuming owner by owner; 0 where it is not.
+def going_back(group: Group) -> float:
+    """Until when its pods are waited for that it gives back to end a deadlock; 0 where none is left, or it is resumed.
 
-    The owners, their new pods and the quota are watched one by one: where the quota's status comes first, the group
-    seems to fall short of pods that are charged already. Suspending again what was just resumed would start all over.
+    What it still holds and what is free by now may be enough for it, while the one that it makes way for, which holds
+    less, has no room yet: resumed now, it would take it.
     """
-    resumed = any(not (o.held or o.over) and o.claim and o.claim.ended for o in group.owners)
-    return group.touched + config.give_back_after_seconds if resumed and comes_back(group, now) else 0.0
+    began = max((o.claim.at for o in group.suspended if o.claim and o.claim.why == "deadlock"), default=0.0)
+    resumed = not began or any(o.claim.ended >= began for o in group.owners if o.claim and not (o.held or o.over))
+    return began + KEPT_SECONDS if (group.members or group.leaving) and not resumed else 0.0
+
+
+def all_going_back(groups: Iterable[Group]) -> dict[str, float]:
+    """By namespace, until when there is somebody to be waited for."""
+    found: dict[str, float] = {}
+    for group in groups:
+        until = going_back(group) if group.suspended else 0.0
+        if until:
+            found[group.identity.namespace] = max(until, found.get(group.identity.namespace, 0.0))
+    return found
+
+
+def half_resumed(group: Group, now: float) -> float:
+    """Until when a group that we are resuming owner by owner goes on coming back; 0 where none is.
+
+    Owners, pods and quota are watched one by one: where the quota's status comes first, the group seems to lack room
+    for pods that are charged already. Where somebody else took its room, the one that is later in order gives back.
+    """
+    ended = [o.claim.ended for o in group.owners if o.claim and not (o.claim.foreign or o.held or o.over)]
+    until = max(ended, default=0.0) + KEPT_SECONDS
+    return until if now < until else 0.0
 
 
 def wakes(snapshot: Snapshot, group: Group, now: float) -> tuple[tuple[Pull, ...], float]:

@@ -9,6 +9,7 @@ from policy.rules.deadlock import MOST_TIMES
 from policy.rules.lifecycle import State
 from policy.rules.membership.identity import of_owner_named
 from policy.rules.model import Claim, Config, RefusalFacts
+from policy.rules.suspension import KEPT_SECONDS
 from policy.rules.template import digest
 from tests.unit.rules_facts import NOW, NS, amounts, gang, job, lifted, nodes, podgroup, pods, quota, shape, snapshot
 
@@ -215,13 +216,13 @@ def test_a_quota_that_tells_of_pods_not_seen_yet_does_not_suspend_again_what_was
     found, outcome = decisions(half_resumed())
     assert (found["b"].action, found["b"].reason, found["b"].pulls) == ("hold", Reason.NAMESPACE_QUOTA_SHORT, ())
     assert found["c"].action == "hold", "its room is kept"
-    assert outcome.again == NOW - 0.2 + 2
+    assert outcome.again == NOW - 0.3 + KEPT_SECONDS
     found, _ = decisions(half_resumed(seen=3))
     assert [(p.uid, p.suspend) for p in found["b"].pulls] == [("b2", False)], "and then the rest goes on"
 
 
 def test_what_was_resumed_in_part_and_finds_no_room_after_all_goes_back():
-    found, _ = decisions(half_resumed(used=5), now=NOW + 3)
+    found, _ = decisions(half_resumed(used=5), now=NOW + KEPT_SECONDS)
     assert [(p.uid, p.suspend) for p in found["b"].pulls] == [("b1", True)]
 
 
