@@ -128,7 +128,7 @@ def told(admin: Caller, namespace: str, name: str) -> dict[str, str]:
     return {e["reason"]: e["note"] for e in sorted(ours, key=lambda e: e.get("eventTime") or "")}
 
 
-def hears(admin: Caller, namespace: str, name: str, reason: names.Reason, timeout: float = 20.0) -> str:
+def hears(admin: Caller, namespace: str, name: str, reason: names.Reason, timeout: float = 60.0) -> str:
     """Wait for an event of ours on the object; its text."""
     return wait_until(
         lambda: told(admin, namespace, name).get(reason), timeout=timeout, what=f"{reason} on {namespace}/{name}"

@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -46,7 +46,7 @@ class World:
         self.webhook = f"127.0.0.1:{cluster.ports[WEBHOOK]}"
         self.mirror = Mirror(self.client, names.SYSTEM_NAMESPACE, cluster.layout.serving(WEBHOOK), SystemClock())
 
-    def rotator(self, *others: str, api: Any = None, settle: float = 2.0, **fields: Any) -> Rotator:
+    def rotator(self, *others: str, api: Any = None, settle: float = 5.0, **fields: Any) -> Rotator:
         """A rotator of the webhook's certificate; `others` are endpoints beside the webhook's own."""
         wanted = service_names(names.SYSTEM_NAMESPACE) | {"127.0.0.1"}
         policy = Policy(wanted, settle=timedelta(seconds=settle), look_every=timedelta(seconds=LOOK_SECONDS))
@@ -233,8 +233,9 @@ def straggler(served: bytes, key: bytes, folder: Any) -> Iterator[tuple[str, Cal
                 continue
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pair)
-            with connection, context.wrap_socket(connection, server_side=True) as secured:
-                secured.recv(1)
+            with suppress(OSError), connection:  # a probe may give up in the middle of a handshake
+                with context.wrap_socket(connection, server_side=True) as secured:
+                    secured.recv(1)
 
     give(served, key)
     with socket.create_server(("127.0.0.1", 0)) as server:

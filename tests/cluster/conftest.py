@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: counts[item.path])
 
 
-def wait_until(check: Callable[[], T], *, timeout: float = 30.0, what: str = "") -> T:
+def wait_until(check: Callable[[], T], *, timeout: float = 60.0, what: str = "") -> T:
     """What `check` answers as soon as that is true; fails, with the last answer, after `timeout` seconds.
 
     An AssertionError of `check` counts as not yet, and is the failure when time runs out.

@@ -3,6 +3,7 @@
 import json
 
 from policy import names
+from tests.cluster.conftest import wait_until
 
 GPU_KEY = "requests.nvidia.com/gpu"
 
@@ -20,6 +21,17 @@ def quota(namespace, name="quota", *, scopes=(), selector=(), **hard):
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
+
+
+def limit(kubectl, namespace, *found):
+    """Quotas that are in force: before their status tells what they allow, every pod passes."""
+    kubectl.create(list(found))
+
+    def told():
+        listed = kubectl.json("get", "resourcequotas", "-n", namespace)["items"]
+        return {q["metadata"]["name"]: q.get("status", {}).get("hard") == q["spec"]["hard"] for q in listed}
+
+    wait_until(lambda: all(told()[q["metadata"]["name"]] for q in found), what="the quotas in force")
 
 
 def member(*, gpus=1, cpu=None, run="2s", gang="", annotations=None):

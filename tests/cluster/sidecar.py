@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from pathlib import Path
 
 from certs import authority
+from tests.cluster.conftest import wait_until
 
 NAME = "zz-sidecar"  # configurations are asked in the order of their names
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -57,6 +58,12 @@ def _context(folder, ca):
     return context
 
 
+def _asked(admin, namespace):
+    body = {"metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "busybox:1.36"}]}}
+    made = admin.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
+    return made.ok and len(made.body["spec"]["containers"]) == 2
+
+
 @contextmanager
 def adding(admin, namespace, container):
     """As long as it lasts, every pod made in the namespace gets the container."""
@@ -79,6 +86,7 @@ def adding(admin, namespace, container):
         answer = admin.create(PATH, {"metadata": {"name": NAME}, "webhooks": [hook]})
         assert answer.ok, answer
         try:
+            wait_until(lambda: _asked(admin, namespace), what="the API server to ask the webhook")
             yield
         finally:
             admin("DELETE", f"{PATH}/{NAME}")

@@ -239,6 +239,7 @@ def test_a_tenant_is_told_what_was_reported(people: People) -> None:
             timeout=60,
             what="a report on every group of the tenant's",
         )
+        wait_until(lambda: people.group("fits")["state"] == "Running", what="what fits was lifted meanwhile")
     finally:
         gatekeeper.kill()
     told = people.run(people.tenant, "why", f"{QUOTA}/quota")
@@ -246,7 +247,6 @@ def test_a_tenant_is_told_what_was_reported(people: People) -> None:
     assert "NeverFits, as last reported" in told.stdout
     assert "note: you may not list pods in the whole cluster; shown is what the gatekeeper last reported" in told.stderr
     assert people.json(people.tenant, "why", f"{QUOTA}/quota")["quota"], "its own quota it can see"
-    assert wait_until(lambda: people.group("fits")["state"] == "Running"), "and what fits was lifted meanwhile"
 
 
 def test_a_right_that_is_missing_is_named(people: People) -> None:

@@ -10,7 +10,7 @@ import pytest
 from policy import names
 from tests.cluster import quotas
 from tests.cluster.conftest import holds_for, namespace_in, wait_until
-from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, quota, suspended, training
+from tests.cluster.quotas import GPU_KEY, claim, complete, failed, job, jobs, limit, quota, suspended, training
 
 ROUNDS = int(os.environ.get("GANGGATE_DEADLOCKS", "5"))
 FROZEN_SECONDS = float(os.environ.get("GANGGATE_FROZEN", "15"))  # the full count: 300
@@ -45,7 +45,7 @@ def give_backs(kubectl, space):
 def test_two_trainings_in_a_quota_for_one_finish_in_turn(arena, round_):
     kubectl, shuffle = arena.kubectl, random.Random(round_)
     with namespace_in(arena, "gang") as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        limit(kubectl, space, quota(space, hard={GPU_KEY: "5"}))
         submit(kubectl, [*training(space, "a"), *training(space, "b")], shuffle=shuffle)
         started = time.monotonic()
         wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
@@ -59,7 +59,7 @@ def test_twenty_gangs_of_mixed_sizes_in_a_quota_for_one_and_a_half(arena):
     kubectl, shuffle = arena.kubectl, random.Random(7)
     sizes = [shuffle.choice((1, 2, 3, 5, 8)) for _ in range(GANGS)]
     with namespace_in(arena, "gang") as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "12"})])
+        limit(kubectl, space, quota(space, hard={GPU_KEY: "12"}))
         template = quotas.member(run="1s")
         submit(kubectl, [job(space, f"g{i}", n, template=template) for i, n in enumerate(sizes)], shuffle=shuffle)
         started = time.monotonic()
@@ -74,7 +74,7 @@ def test_twenty_gangs_of_mixed_sizes_in_a_quota_for_one_and_a_half(arena):
 def test_a_namespace_may_ask_for_reports_only(arena):
     kubectl = arena.kubectl
     with namespace_in(arena, "gang", **{names.ANNOTATION_DEADLOCK: "report"}) as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        limit(kubectl, space, quota(space, hard={GPU_KEY: "5"}))
         deadlock(kubectl, space)
         wait_until(lambda: "QuotaDeadlock" in events(kubectl, space), timeout=30, what="QuotaDeadlock said")
         holds_for(lambda: not suspended(kubectl, space), 5, "nothing is suspended")
@@ -85,7 +85,7 @@ def deadlock(kubectl, space):
     objects = [*training(space, "a"), *training(space, "b")]
     first = [o for o in objects if o["kind"] != "Job" or o["metadata"]["name"].endswith("worker")]
     kubectl.create(first, validate=False)
-    wait_until(lambda: len(kubectl.json("get", "pods", "-n", space)["items"]) == 4, timeout=20)
+    wait_until(lambda: len(kubectl.json("get", "pods", "-n", space)["items"]) == 4)
     kubectl.create([o for o in objects if o not in first], validate=False)
 
 
@@ -104,14 +104,13 @@ def story(kubectl, space):
 def test_a_client_that_reverts_the_suspension_is_not_fought(arena):
     kubectl = arena.kubectl
     with namespace_in(arena, "gang") as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        limit(kubectl, space, quota(space, hard={GPU_KEY: "5"}))
         deadlock(kubectl, space)
         given = wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
         for name in given:
             kubectl("patch", "job", name, "-n", space, "--type=merge", "-p", '{"spec":{"suspend":false}}')
-        wait_until(lambda: "somebody else" in events(kubectl, space).get("GangResumed", ""), timeout=20)
-        foreign = {n: claim(one) for n, one in jobs(kubectl, space).items()}
-        assert any(c and c.get("foreign") for c in foreign.values()), foreign
+        wait_until(lambda: "somebody else" in events(kubectl, space).get("GangResumed", ""))
+        wait_until(lambda: any((claim(one) or {}).get("foreign") for one in jobs(kubectl, space).values()))
         wait_until(lambda: all_complete(kubectl, space), timeout=90, what="both trainings complete")
         assert max(give_backs(kubectl, space).values()) == 1
 
@@ -128,7 +127,7 @@ def test_a_suspension_by_somebody_else_stays(arena):
 def test_the_controller_manager_stands_still_in_the_middle_of_a_cure(arena):
     kubectl, manager = arena.kubectl, arena.processes["kube-controller-manager"]
     with namespace_in(arena, "gang") as space:
-        kubectl.create([quota(space, hard={GPU_KEY: "5"})])
+        limit(kubectl, space, quota(space, hard={GPU_KEY: "5"}))
         deadlock(kubectl, space)
         wait_until(lambda: suspended(kubectl, space), timeout=30, what="a suspension")
         manager.pause()

@@ -28,7 +28,7 @@ __all__ = ["admin", "gang"]
 NODES = int(os.environ.get("GANGGATE_STREAM_NODES", "2"))
 SECONDS = float(os.environ.get("GANGGATE_STREAM", "20"))  # for which the gang is seen to be passed without
 GPUS = 8 * NODES
-RUNS = max(2, GPUS // 8)  # seconds, at least: so that a few pods end, and others start, each second
+RUNS = max(5, GPUS // 8)  # seconds, at least: so that a few pods end, and others start, each second
 DEADLINE = 10 + 2 * RUNS
 DEPTH = 24 + GPUS
 NOON = dt.timedelta(hours=12)

@@ -79,7 +79,7 @@ def test_a_namespace_is_deleted_while_groups_wait(victim_cluster: Cluster, admin
     must(admin.create(jobs(gang), job("incomplete", gang, 2, gpus=65)))
     wait_until(lambda: held(admin, gang) == 4)
     must(admin("DELETE", f"/api/v1/namespaces/{gang}"))
-    wait_until(lambda: admin("GET", f"/api/v1/namespaces/{gang}").code == 404, timeout=30, what="the namespace's end")
+    wait_until(lambda: admin("GET", f"/api/v1/namespaces/{gang}").code == 404, timeout=90, what="the namespace's end")
     recorder.stop()
     mine = [e.pod for e in recorder.entries if e.pod.metadata.namespace == gang]
     assert mine and all(any(g.name == names.GATE for g in pod.spec.scheduling_gates) for pod in mine)
@@ -101,6 +101,7 @@ def test_a_podgroup_is_deleted_while_its_pods_wait(admin: Caller, gang: str) -> 
 def test_a_podgroup_of_ours_is_deleted(admin: Caller, gang: str) -> None:
     """It is made anew, and its deletion holds and frees nobody."""
     must(admin.create(jobs(gang), job("g", gang, 2, gpus=65)))
+    wait_until(lambda: held(admin, gang) == 2)
     ours = wait_until(lambda: listed(admin, podgroups(gang)), what="our PodGroup")[0]["metadata"]
     must(admin("DELETE", podgroups(gang, ours["name"])))
 
@@ -204,7 +205,7 @@ def test_a_member_is_lost_on_a_cordoned_node_while_the_webhook_is_down(
         must(admin("DELETE", pods(gang, name)))
         wait_until(lambda: bound(admin, gang) == 2)
         victim_cluster.start_webhook()
-        wait_until(lambda: bound(admin, gang) == 3, timeout=30, what="the replacement")
+        wait_until(lambda: bound(admin, gang) == 3, timeout=120, what="the replacement")
     finally:
         victim_cluster.cordon_nodes([node], undo=True)
     newest = max(listed(admin, pods(gang)), key=lambda p: p["metadata"]["creationTimestamp"])
@@ -232,5 +233,5 @@ def test_definitions_are_absent_at_the_start_and_installed_later(
         victim_cluster.kubectl.apply(crds)
         victim_cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", *which)
     group = submissions.podgroup(VOLCANO, "named", 1, gang)
-    must(admin.create(podgroups(gang), group))
-    wait_until(lambda: bound(admin, gang, "named") == 1, timeout=30, what="the named group")
+    wait_until(lambda: admin.create(podgroups(gang), group).ok, what="the API server to know the definition")
+    wait_until(lambda: bound(admin, gang, "named") == 1, what="the named group")

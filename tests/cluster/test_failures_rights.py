@@ -27,7 +27,7 @@ def test_without_a_right_to_list(victim: Cluster, admin: Caller, gang: str) -> N
         wait_until(lambda: breaking.listening(victim) and breaking.problems(victim) == [said], what=said)
         wait_until(lambda: held(admin, gang) == 2)
         holds_for(lambda: held(admin, gang) == 2, 2, "lifted without sight of quotas")
-    wait_until(lambda: bound(admin, gang) == 2, what="the gang, once the right is back")
+    wait_until(lambda: bound(admin, gang) == 2, timeout=90, what="the gang, once the right is back")
     assert breaking.problems(victim) == []
 
 
@@ -51,7 +51,7 @@ def test_without_the_right_to_patch_pods(victim: Cluster, admin: Caller, gang: s
         assert note.startswith("1 patch refused, next try in ")
         assert 'cannot patch resource "pods"' in note
         assert held(admin, gang) == 2
-    wait_until(lambda: bound(admin, gang) == 2, timeout=30, what="the gang, at the next try")
+    wait_until(lambda: bound(admin, gang) == 2, timeout=90, what="the gang, at the next try")
 
 
 def test_without_the_verb_lift(victim: Cluster, admin: Caller, gang: str) -> None:
@@ -61,7 +61,7 @@ def test_without_the_verb_lift(victim: Cluster, admin: Caller, gang: str) -> Non
         note = breaking.hears(admin, gang, "g", names.Reason.LIFT_REFUSED)
         assert 'only with verb "lift" on groups.ganggate.io' in note
         assert held(admin, gang) == 2
-    wait_until(lambda: bound(admin, gang) == 2, timeout=30, what="the gang, at the next try")
+    wait_until(lambda: bound(admin, gang) == 2, timeout=90, what="the gang, at the next try")
 
 
 def test_without_a_right_to_the_lease(victim: Cluster, admin: Caller, gang: str) -> None:
@@ -74,7 +74,7 @@ def test_without_a_right_to_the_lease(victim: Cluster, admin: Caller, gang: str)
         wait_until(lambda: 'cannot patch resource "leases"' in log.text, what="a line of the log")
         wait_until(lambda: held(admin, gang) == 2)
         holds_for(lambda: held(admin, gang) == 2, 2, "lifted without a lease")
-    wait_until(lambda: bound(admin, gang) == 2, what="the gang, once the right is back")
+    wait_until(lambda: bound(admin, gang) == 2, timeout=90, what="the gang, once the right is back")
 
 
 def test_without_the_right_to_write_events(victim: Cluster, admin: Caller, gang: str) -> None:

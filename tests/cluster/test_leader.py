@@ -132,7 +132,7 @@ def test_one_leads_and_the_other_takes_over_when_it_ends(cluster, place):
         first.process.stdin.close()
         first.process.wait(10)
         gave_back = first.looks[-1][0]
-        wait_until(lambda: second.leads, timeout=10)
+        wait_until(lambda: second.leads)
         assert second.lead_moments()[0] - gave_back < QUICK.duration, "it was given back, not waited for"
         never_together(*both)
 
@@ -142,11 +142,11 @@ def test_a_frozen_leader_knows_at_its_first_look_after_the_thaw(cluster, place):
         wait_until(lambda: any(each.leads for each in both))
         frozen, other = sorted(both, key=lambda each: not each.leads)
         frozen.freeze()
-        wait_until(lambda: other.leads, timeout=15, what="the other to take over")
+        wait_until(lambda: other.leads, what="the other to take over")
         thawed = SystemClock().monotonic()
         looks = len(frozen.looks)
         frozen.thaw()
-        wait_until(lambda: len(frozen.looks) > looks + 200, timeout=20, what="two seconds of looks")
+        wait_until(lambda: len(frozen.looks) > looks + 200, what="two seconds of looks")
         assert not any(leads for moment, leads in frozen.looks if moment > thawed)
         assert other.leads
         never_together(*both)
@@ -159,12 +159,12 @@ def test_a_leader_that_is_cut_off_stops_before_another_begins(cluster, place, fa
         with candidates(cluster.kubeconfig, place, "near") as (near,):
             wait_until(lambda: near.looks)
             faults.silence()
-            wait_until(lambda: near.leads, timeout=15, what="the near one to take over")
+            wait_until(lambda: near.leads, what="the near one to take over")
             stopped, began = alone.lead_moments()[-1], near.lead_moments()[0]
             assert stopped < began
             faults.heal()
             before = len(alone.looks)
-            wait_until(lambda: len(alone.looks) > before + 200, timeout=20)
+            wait_until(lambda: len(alone.looks) > before + 200)
             assert not alone.leads, "the lease is another's now"
             never_together(alone, near)
 

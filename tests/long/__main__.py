@@ -17,7 +17,7 @@ RESULTS = Path(".long/results.jsonl")
 LIMIT_SECONDS = 1800
 PROMISES = ("test_the_promises_hold", "test_the_promises_hold_where_queues_are_full")
 DEADLINE = {"GANGGATE_DEADLINE": "60", "GANGGATE_DEADLINE_WAIT": "300"}
-BACKOFF = {"GANGGATE_BACKOFF": "300"}
+BACKOFF = {"GANGGATE_BACKOFF": "300", "GANGGATE_SOON": "20"}
 ORACLE = {"GANGGATE_ORACLE_PODS": "1000", "GANGGATE_ORACLE_GROUPS": "100"}
 
 
@@ -55,6 +55,7 @@ def parts() -> list[Part]:
         Part("quota-deadline", (f"{quota}::test_waiting_burns_no_deadline",), DEADLINE),
         Part("quota-backoff", (f"{quota}::test_a_group_that_was_refused_starts_soon_after_the_room",), BACKOFF),
         Part("no-livelock", ("tests/property/test_no_livelock.py",), {"GANGGATE_RUNS": "20000"}),
+        Part("late-news", ("tests/property/test_late_news.py",), {"GANGGATE_RUNS": "20000"}),
         *(
             Part(f"oracle-{seed}", ("tests/cluster/test_quota_oracle.py",), ORACLE | {"GANGGATE_SEED": str(seed)})
             for seed in range(1, 6)

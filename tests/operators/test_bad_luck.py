@@ -9,6 +9,7 @@ from policy import names
 from tests.cluster import breaking
 from tests.cluster.breaking import gated
 from tests.cluster.calls import Caller
+from tests.cluster.conftest import wait_until
 from tests.operators.jobs import KINDS, manifests
 from tests.operators.space import Space, live, narrow, uids
 
@@ -51,7 +52,7 @@ def churn(space: Space, rounds: int) -> float:
             path = breaking.pods(space.name, pod["metadata"]["name"])
             if space.admin("DELETE", path, {"preconditions": {"uid": pod["metadata"]["uid"]}}).ok:
                 gone |= uids([pod])
-        assert time.monotonic() - started < 120, f"only {len(gone)} pods in two minutes"
+        assert time.monotonic() - started < 600, f"only {len(gone)} pods in ten minutes"
     return time.monotonic() - started
 
 
@@ -75,7 +76,7 @@ def test_an_operator_that_makes_its_pods_anew_without_end(cluster: Cluster, admi
         seconds = churn(space, ROUNDS)
         space.until_held(kind.first, f"{name} after {ROUNDS} deletions")
         assert max(events(space).values()) <= MOST_EVENTS
-        assert breaking.readiness(cluster) is None
+        wait_until(lambda: breaking.readiness(cluster) is None, what="a gatekeeper at rest")
         freed = space.make_room()
         space.until_bound(kind.count, name)
         print(

@@ -10,7 +10,7 @@ from tests.cluster import breaking
 from tests.cluster.breaking import must
 from tests.cluster.calls import Caller
 from tests.cluster.conftest import holds_for, wait_until
-from tests.operators.jobs import BRIEF, GPU, KINDS, Kind, Manifest, manifests
+from tests.operators.jobs import BRIEF, GPU, KINDS, LASTING, Kind, Manifest, manifests
 from tests.operators.space import Space, labelled, narrow, wide
 
 DONE = {"Succeeded", "Completed", "Complete"}
@@ -61,7 +61,8 @@ def test_two_trainings_in_a_quota_for_one_finish_in_turn(cluster: Cluster, admin
 def test_kinds_that_fit_one_at_a_time_run_in_turn(cluster: Cluster, admin: Caller) -> None:
     """A RayCluster never ends by itself: it is deleted once it has run."""
     with narrow(cluster, admin, 4) as space:
-        space.apply([each for kind in ("RayCluster", "PyTorchJob", "JobSet") for each in manifests(kind, BRIEF)])
+        runs = {"RayCluster": LASTING, "PyTorchJob": BRIEF, "JobSet": BRIEF}
+        space.apply([each for kind, time_of in runs.items() for each in manifests(kind, time_of)])
 
         def cluster_ran() -> bool:
             mine = [pod for pod in space.pods() if labelled(pod, "ray.io/cluster")]

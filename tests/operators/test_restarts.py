@@ -133,6 +133,10 @@ WHOLE: dict[str, tuple[Make, int]] = {
 }
 
 
+def made_anew(space: Space, former: set[str]) -> bool:
+    return former.isdisjoint(uids([pod for pod in space.pods() if live(pod)]))
+
+
 @pytest.mark.parametrize("how", ["deleted", "failed"])
 @pytest.mark.parametrize("name", list(WHOLE))
 def test_a_job_that_starts_over_starts_whole(cluster: Cluster, admin: Caller, name: str, how: str) -> None:
@@ -143,8 +147,7 @@ def test_a_job_that_starts_over_starts_whole(cluster: Cluster, admin: Caller, na
         run_beside_a_rival(space, make(), count, name)
         first = uids(space.pods())
         lose(space, lambda _: True, how)
-        space.until_bound(count, f"{name} again")
-        assert first.isdisjoint(uids([pod for pod in space.pods() if live(pod)]))
+        space.until(lambda: made_anew(space, first) and space.bound() == count, f"{name} again", timeout=90)
         recorder.stop()
 
     def again(pod: objects.Pod) -> str | None:
