@@ -67,7 +67,9 @@ def preempted(group: Group, fallen: Sequence[PodFacts], favoured: Mapping[str, s
     rest = f" and {len(fallen) - _MOST_NAMED} more" if len(fallen) > _MOST_NAMED else ""
     text = f"preempted by the scheduler: {', '.join(named)}{rest}; {group.bound} of {group.need} run"
     text += f"; {waits[2]}" if waits else ""
-    limiter = ",".join(sorted(p.name for p in fallen))
+    limiter = ",".join(sorted(p.name for p in fallen)) + (
+        f"/{len(favoured)}" if favoured else ""
+    )  # told again once known
     return Reason.PREEMPTED, limiter, text, explain.settled(group)[3] | {"preempted": len(fallen)}
 
 

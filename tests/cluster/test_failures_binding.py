@@ -214,8 +214,8 @@ def test_a_member_is_preempted(victim: Cluster, admin: Caller, gang: str) -> Non
     """Told, with who took whose place; what is left runs on."""
 
     def check() -> None:
-        note = breaking.hears(admin, gang, "g", names.Reason.PREEMPTED)
-        assert re.match(rf"preempted by the scheduler: g-\S+ for a pod of {TAKER}; 63 of 64 run", note), note
+        said = r"preempted by the scheduler: g-\S+ for a pod of another namespace \(uid \S+\); 63 of 64 run"
+        wait_until(lambda: re.match(said, told(admin, gang, "g").get(names.Reason.PREEMPTED, "")), what=said)
         holds_for(lambda: bound(admin, gang) == 63, 8, "the rest runs on")
 
     with breaking.space(admin, None) as plain:

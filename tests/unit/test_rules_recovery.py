@@ -337,7 +337,7 @@ def torn(**given):
 
 def test_who_was_preempted_and_for_whom():
     decision, _ = decided(torn())
-    assert (decision.action, decision.reason, decision.limiter) == ("none", Reason.PREEMPTED, "j-3")
+    assert (decision.action, decision.reason, decision.limiter) == ("none", Reason.PREEMPTED, "j-3/1")
     assert decision.message == "preempted by the scheduler: j-3 for a pod of another namespace (uid taker); 3 of 4 run"
     assert (decision.state, decision.numbers["preempted"]) == (State.DEGRADED, 1)
 
@@ -347,6 +347,7 @@ def test_while_it_terminates_the_pod_itself_tells():
     members[3] = msgspec.structs.replace(members[3], **FALLEN | {"deleted": NOW + 20})
     decision, _ = decided(world(members))
     assert decision.message == "preempted by the scheduler: j-3 for a pod of higher priority; 3 of 4 run"
+    assert decision.limiter == "j-3", "another than once it is known who took its place: that is told then"
 
 
 def test_the_rest_is_given_back_where_that_is_asked_for():
