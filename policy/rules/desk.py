@@ -53,7 +53,8 @@ def line(desk: Desk, waiting: Sequence[Group]) -> Iterator[Group]:
     """Those between two stages first; then queue by queue as shares say, in each by priority, age and identity."""
     yield from (group for group in waiting if group.continues)
     rest = [group for group in waiting if not group.continues]
-    ahead = sorted((group for group in rest if group.key in desk.ledger.snapshot.ahead), key=order.key)
+    place = {key: number for number, key in enumerate(desk.ledger.snapshot.ahead)}
+    ahead = sorted((group for group in rest if group.key in place), key=lambda g: (-g.priority, place[g.key]))
     for holder in ahead:  # shares turn with every lift: who was told a moment is passed by higher priority only
         yield from _by_turns(desk, [g for g in rest if g.priority > holder.priority])
         yield holder

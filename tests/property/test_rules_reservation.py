@@ -42,7 +42,8 @@ def worlds(draw):
 
 def _runs(number, node, gpus, left, queue):
     timed = {"started": NOW - 50.0, "lasts": 50 + left} if left else {}
-    return lifted(pod(f"r{number}", like=shape(gpu=gpus), job="before", queue=queue, **timed), node, queue=queue)
+    made = pod(f"r{number}", like=shape(gpu=gpus), job=f"before-{number}", queue=queue, **timed)
+    return lifted(made, node, queue=queue)  # each a group of its own: members of one group are in one queue
 
 
 def _waits(number, count, gpus, lasts, queue):
@@ -108,6 +109,15 @@ def never_pushed_back(world):
 @given(worlds())
 def test_a_reservation_is_never_pushed_back(world):
     never_pushed_back(world)
+
+
+def test_who_was_told_first_stays_first():
+    """By shares g2 came before the older g1: looked at by age in the next pass, g1 would take the node g2 was told of."""
+    waiting = [_waits(0, 1, 3, 5, ""), _waits(1, 1, 1, 0, "q"), _waits(2, 1, 2, 0, "")]
+    jobs, members = zip(*waiting, strict=True)
+    pods = [_runs(0, "n1", 3, 10, "q"), *(p for each in members for p in each)]
+    world = snapshot(nodes=nodes(2, gpu=4), jobs=jobs, pods=pods)
+    never_pushed_back(msgspec.structs.replace(world, queues={"q": queue("q", gpu="1"), "r": QueueFacts("r")}))
 
 
 def everybody_is_gone_in_time(patch):
