@@ -151,7 +151,7 @@ def take(
     flights: Flights,
     stuck: tuple[str, ...] = (),
     usage: dict[str, Resources] | None = None,
-    ahead: tuple[str, ...] = (),
+    ahead: dict[str, tuple[str, ...]] | None = None,
     refused: tuple[str, ...] = (),
 ) -> Snapshot:
     """What a pass decides upon: `stuck` are owners whose lever was refused, `refused` groups whose lift was.
@@ -179,7 +179,7 @@ def take(
         stuck=stuck,
         kinds=stores.added,
         usage=usage or {},
-        ahead=ahead,
+        ahead=ahead or {},
         unsized=stores.strangers.unsized() if stores.strangers else {},
         refused=refused,
         fallen=stores.fallen.all(),

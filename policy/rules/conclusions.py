@@ -183,5 +183,5 @@ class Outcome(msgspec.Struct, frozen=True):
     decisions: tuple[Decision, ...]
     groups: dict[str, Group]
     again: float = 0.0  # when, by the clock, something is due that no change announces; 0 for nothing
-    ahead: tuple[str, ...] = ()  # keys of groups for which room is kept: they are looked at first in the next pass
+    ahead: dict[str, tuple[str, ...]] = {}  # for which room is kept, and where: looked at first in the next pass
     allocated: dict[str, Resources] = {}  # by queue, what is charged there after this pass, promises included

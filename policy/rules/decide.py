@@ -62,7 +62,7 @@ def decide(snapshot: Snapshot, config: Config, now: float, recall: Recall | None
     decisions += [_go_on(desk, g) for g in growing.values()]
     decisions = _settled_deadlocks(desk, decisions, groups)  # 6. of those that hold one another up, one goes first
     answers = tuple(verdict.positioned(decisions, groups))
-    return Outcome(answers, groups, again=desk.again, ahead=tuple(desk.ahead), allocated=desk.ledger.allocated)
+    return Outcome(answers, groups, again=desk.again, ahead=desk.ahead, allocated=desk.ledger.allocated)
 
 
 def _rest(recall: Recall, group: Group) -> Decision:

@@ -40,7 +40,7 @@ class Desk:
         self.contenders: dict[str, list[deadlock.Contender]] = {}  # by namespace
         self.going_back: dict[str, float] = {}  # by namespace: until when pods are waited for that are given back
         self.again = 0.0
-        self.ahead: list[str] = []  # keys of groups for which room is kept
+        self.ahead: dict[str, tuple[str, ...]] = {}  # groups for which room is kept: key -> nodes
         self.reservations = Reservations(ledger, now, config.drain_after_seconds)
 
     def ask_again(self, at: float) -> None:
@@ -164,7 +164,7 @@ def reserve(desk: Desk, group: Group, told: Told) -> Told:
     made = desk.reservations.make(group, members, rest.partition("/")[0] if kind == "queue" else "")
     if made is None:
         return told
-    desk.ahead.append(group.key)
+    desk.ahead[group.key] = desk.reservations.nodes(made)
     numbers = numbers | explain_queues.starts_in(made, desk.now)
     return reason, f"{limiter}/reserved", text + explain_queues.reserved(made), numbers  # news, so told once more
 

@@ -97,6 +97,10 @@ class Reservations:
                 for resource in made.spare.get(level, {}):
                     made.spare[level][resource] -= need.get(resource, 0)
 
+    def nodes(self, made: Reservation) -> tuple[str, ...]:
+        """Names of those that it holds."""
+        return tuple(sorted(self._ledger.pool.nodes[row].name for row in made.rows))
+
     # --- who is ahead ----------------------------------------------------------------------------------------
 
     def make(self, group: Group, members: Sequence[PodFacts], level: str = "") -> Reservation | None:
@@ -137,16 +141,23 @@ class Reservations:
         spare = self._spare(group, need, gone)
         if any(left < 0 for amounts in spare.values() for left in amounts.values()):
             return None
-        rows = self._placed(members, gone)
+        rows = self._placed(members, gone, self._ledger.snapshot.ahead.get(group.key, ()))
         return Reservation(group, moment, rows, spare, need) if rows is not None else None
 
-    def _placed(self, members: Sequence[PodFacts], gone: Sequence[_Running]) -> frozenset[int] | None:
-        """Where the members would go once those are gone; the pool is left as it was."""
+    def _placed(
+        self, members: Sequence[PodFacts], gone: Sequence[_Running], before: Sequence[str] = ()
+    ) -> frozenset[int] | None:
+        """Where the members would go once those are gone; the pool is left as it was.
+
+        To the nodes held for them before, where that can be: others were told their moments by what was left.
+        """
         pool = self._ledger.pool
         leaving = [(one.row, one.pod) for one in gone if one.row >= 0]
         pool.lend(leaving)
         ahead = frozenset().union(*(made.rows for made in self._made))  # theirs for however long
-        found = placement.place(pool, members, ahead)
+        held = {row for name in before if (row := pool.row_of.get(name)) is not None}
+        found = placement.place(pool, members, ahead.union(range(len(pool.nodes))) - held) if held - ahead else None
+        found = found if isinstance(found, dict) else placement.place(pool, members, ahead)
         rows: frozenset[int] | None = None
         if isinstance(found, dict):
             rows = frozenset(pool.row_of[node] for node in found.values())

@@ -191,10 +191,10 @@ def test_members_above_the_minimum_do_not_pass_the_one_ahead():
         jobs=[owner, BIG[0]],
         pods=[runs("a", "n0", 60, gpu=4), runs("b", "n1", 500, gpu=1), first, *more, *BIG[1]],
     )
-    assert decide(world, Config(), NOW).ahead == ()  # e-0 runs for ever: nothing is known of when BIG starts
+    assert decide(world, Config(), NOW).ahead == {}  # e-0 runs for ever: nothing is known of when BIG starts
     first = msgspec.structs.replace(first, started=NOW, lasts=200)
     world = msgspec.structs.replace(world, pods=tuple(first if p.name == "e-0" else p for p in world.pods))
-    for ahead, growth in (((), 2), (("Job/team/big",), 0)):
+    for ahead, growth in (({}, 2), ({"Job/team/big": ("n0",)}, 0)):
         outcome = decide(msgspec.structs.replace(world, ahead=ahead), Config(), NOW)
         lifts = {d.group: len(d.places) for d in outcome.decisions if d.action == "lift"}
         assert lifts == ({"Job/team/elastic": growth} if growth else {})
