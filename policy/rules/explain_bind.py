@@ -67,9 +67,9 @@ def preempted(group: Group, fallen: Sequence[PodFacts], favoured: Mapping[str, s
     rest = f" and {len(fallen) - _MOST_NAMED} more" if len(fallen) > _MOST_NAMED else ""
     text = f"preempted by the scheduler: {', '.join(named)}{rest}; {group.bound} of {group.need} run"
     text += f"; {waits[2]}" if waits else ""
-    limiter = ",".join(sorted(p.name for p in fallen)) + (
-        f"/{len(favoured)}" if favoured else ""
-    )  # told again once known
+    limiter = ",".join(sorted(p.name for p in fallen))
+    if favoured:  # another event than before anything was known of them
+        limiter += f"/{len(favoured)}"
     return Reason.PREEMPTED, limiter, text, explain.settled(group)[3] | {"preempted": len(fallen)}
 
 

@@ -56,6 +56,13 @@ def _waits(number, count, gpus, lasts, queue):
     return made, members
 
 
+def _on_two_nodes(running, waiting, limit=1):
+    """Of 4 GPUs each; `limit` is what queue q may have."""
+    jobs, members = zip(*waiting, strict=True)
+    world = snapshot(nodes=nodes(2, gpu=4), jobs=jobs, pods=[*running, *(p for each in members for p in each)])
+    return msgspec.structs.replace(world, queues={"q": queue("q", gpu=str(limit)), "r": QueueFacts("r")})
+
+
 def starts(outcome, now):
     """By group, when it is to start at the latest."""
     return {
@@ -114,19 +121,20 @@ def test_a_reservation_is_never_pushed_back(world):
 def test_who_was_told_first_stays_first():
     """By shares g2 came before the older g1: looked at by age in the next pass, g1 would take the node g2 was told of."""
     waiting = [_waits(0, 1, 3, 5, ""), _waits(1, 1, 1, 0, "q"), _waits(2, 1, 2, 0, "")]
-    jobs, members = zip(*waiting, strict=True)
-    pods = [_runs(0, "n1", 3, 10, "q"), *(p for each in members for p in each)]
-    world = snapshot(nodes=nodes(2, gpu=4), jobs=jobs, pods=pods)
-    never_pushed_back(msgspec.structs.replace(world, queues={"q": queue("q", gpu="1"), "r": QueueFacts("r")}))
+    never_pushed_back(_on_two_nodes([_runs(0, "n1", 3, 10, "q")], waiting))
+
+
+def test_who_was_told_first_stays_first_where_the_other_could_start_sooner():
+    """When n0 is free the queue of the older g1 is too, but n0 is g2's by then: g1 was told of n1, which is free later."""
+    running = [_runs(0, "n0", 3, 5, "r"), _runs(1, "n1", 3, 10, "r"), _runs(2, "n1", 1, 5, "q")]
+    waiting = [_waits(1, 1, 2, 0, "q"), _waits(2, 1, 3, 0, "")]
+    never_pushed_back(_on_two_nodes(running, waiting, limit=2))
 
 
 def test_who_holds_a_node_keeps_it():
     """g0 starts on n1 at once: beside it n1 is the tighter place for g1, but what is left of it was promised to g2."""
     waiting = [_waits(0, 1, 3, 10, ""), _waits(1, 1, 1, 0, "q"), _waits(2, 1, 3, 0, "")]
-    jobs, members = zip(*waiting, strict=True)
-    pods = [_runs(0, "n0", 1, 5, "q"), _runs(1, "n0", 2, 20, ""), *(p for each in members for p in each)]
-    world = snapshot(nodes=nodes(2, gpu=4), jobs=jobs, pods=pods)
-    never_pushed_back(msgspec.structs.replace(world, queues={"q": queue("q", gpu="1"), "r": QueueFacts("r")}))
+    never_pushed_back(_on_two_nodes([_runs(0, "n0", 1, 5, "q"), _runs(1, "n0", 2, 20, "")], waiting))
 
 
 def everybody_is_gone_in_time(patch):
